@@ -1,0 +1,55 @@
+# One set of verbs for people and CI. On a bare machine `./dev VERB` installs make and venv first.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help venv fmt lint type imports check unit test demo lock wheel clean
+
+help:              ## these verbs
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
+
+venv: $(STAMP)     ## the development environment, from the lock file
+
+$(STAMP): requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $(STAMP)
+
+fmt: $(STAMP)      ## format and mend what ruff can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lint: $(STAMP)     ## style
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+type: $(STAMP)     ## types, strictly
+	$(BIN)/mypy
+
+imports: $(STAMP)  ## imports point one way
+	$(BIN)/lint-imports
+
+check: lint type imports ## all that needs no test run
+
+unit: $(STAMP)     ## tests that need no Slurm
+	$(BIN)/pytest -m "not slurm"
+
+test: check        ## everything, with a real Slurm 24.11 and 26.05 (HPCMGR_SLURM=24.11: only that)
+	$(BIN)/pytest
+
+demo: $(STAMP)     ## a whole cluster, jobs in neutral units on it
+	$(BIN)/python -m lightcluster.demo
+
+lock: $(STAMP)     ## renew the lock file (needs uv)
+	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 \
+	    --generate-hashes --no-emit-index-url --no-header -o requirements.lock
+
+wheel: $(STAMP)    ## build the wheel into dist/
+	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+
+clean:             ## remove what was built here; clusters, cached root file systems
+	-[ -x $(BIN)/python ] && $(BIN)/python -m lightcluster down --cache
+	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

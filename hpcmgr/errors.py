@@ -1,0 +1,130 @@
+"""Errors for people: what is wrong, where, what to do.
+
+    HpcmgrError                     exit code 1
+    ├── UsageProblem                a command was asked for something it cannot mean (exit code 2)
+    ├── ConfigError                 a file of ours is wrong; every problem with file and line
+    ├── HostError                   a recorded host cannot be read
+    ├── InventoryError              a node's inventory is missing or broken
+    ├── PlanError                   inventory, profiles and site together make no valid plan
+    ├── CommandError                a program failed
+    │   ├── CommandMissing          it is not installed
+    │   └── CommandTimeout          it did not answer in time
+    ├── RequestError                a job asks for what cannot be; the text is for its user
+    ├── WireError                   a line between shim and service is wrong
+    └── ServiceError                the scoring service cannot run or cannot be reached
+
+Every error carries a ``hint``: what to do about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class HpcmgrError(Exception):
+    """Base of all errors that a person may see.
+
+    Args:
+        message: what is wrong and where.
+        hint: what to do about it; may be empty.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageProblem(HpcmgrError):
+    """A command was asked for something it cannot mean."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong in a file; ``line`` counts from 1, None if unknown."""
+
+    file: Path | None
+    line: int | None
+    text: str
+
+    def __str__(self) -> str:
+        place = str(self.file) if self.file else ""
+        if place and self.line:
+            place += f":{self.line}"
+        return f"{place}: {self.text}" if place else self.text
+
+
+class ConfigError(HpcmgrError):
+    """One or more problems in a file that hpcmgr reads; all of them are told at once."""
+
+    def __init__(self, problems: Sequence[Problem], hint: str = "") -> None:
+        super().__init__("\n".join(str(problem) for problem in problems), hint)
+        self.problems = tuple(problems)
+
+
+class HostError(HpcmgrError):
+    """A recorded host cannot be read."""
+
+
+class InventoryError(HpcmgrError):
+    """A node's inventory is missing or broken."""
+
+
+class PlanError(HpcmgrError):
+    """Inventory, profiles and site together make no valid plan."""
+
+
+class CommandError(HpcmgrError):
+    """A program failed.
+
+    Args:
+        argv: the program and its arguments.
+        returncode: its exit status, None if it never ended by itself.
+        stderr: what it said, shortened by the caller if long.
+    """
+
+    def __init__(
+        self, argv: Sequence[str], returncode: int | None, stderr: str, hint: str = ""
+    ) -> None:
+        said = stderr.strip().splitlines()
+        tail = f": {said[-1]}" if said else ""
+        super().__init__(f"{' '.join(argv)} failed (exit {returncode}){tail}", hint)
+        self.argv = tuple(argv)
+        self.returncode = returncode
+        self.stderr = stderr
+
+
+class CommandMissing(CommandError):
+    """A program is not installed."""
+
+    def __init__(self, argv: Sequence[str]) -> None:
+        super().__init__(argv, None, "")
+        self.message = f"{argv[0]} is not installed or not on PATH"
+        self.args = (self.message,)
+
+
+class CommandTimeout(CommandError):
+    """A program did not answer in time (``seconds``)."""
+
+    def __init__(self, argv: Sequence[str], seconds: float) -> None:
+        super().__init__(argv, None, "")
+        self.message = f"{' '.join(argv)} gave no answer within {seconds:g} s"
+        self.args = (self.message,)
+
+
+class RequestError(HpcmgrError):
+    """A job asks for what cannot be; ``message`` is shown to its user as it stands."""
+
+
+class WireError(HpcmgrError):
+    """A line between shim and service is wrong."""
+
+
+class ServiceError(HpcmgrError):
+    """The scoring service cannot run or cannot be reached."""

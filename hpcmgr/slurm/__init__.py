@@ -1,0 +1,1 @@
+"""All contact with Slurm: its words, its programs, its releases."""
