@@ -1,0 +1,35 @@
+"""Waiting for something, never for ever."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from lightcluster.errors import WaitError
+
+T = TypeVar("T")
+
+
+def wait_until(
+    condition: Callable[[], T],
+    timeout: float,
+    what: str,
+    evidence: Callable[[], str] = str,
+    interval: float = 0.03,
+) -> T:
+    """Call ``condition`` until it is truthy and return what it gave.
+
+    After ``timeout`` seconds WaitError says ``what`` was waited for, what the condition gave
+    last, and the ``evidence`` (the tails of the logs concerned).
+    """
+    limit = time.monotonic() + timeout
+    while True:
+        result = condition()
+        if result:
+            return result
+        if time.monotonic() > limit:
+            raise WaitError(
+                f"waited {timeout:g} s for {what}; at the end: {result!r}\n{evidence()}".rstrip()
+            )
+        time.sleep(interval)

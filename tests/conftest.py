@@ -1,0 +1,47 @@
+"""Options and fixtures for all tests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--update-golden`` rewrites the expected outputs instead of comparing with them."""
+    parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden")
+
+
+@pytest.fixture(name="hosts", scope="session")
+def _hosts() -> Path:
+    """The folder of recorded hosts."""
+    return HERE / "hosts"
+
+
+@pytest.fixture(name="golden")
+def _golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """``golden("hosts/mixed.json", text)``: the text equals the file, byte by byte."""
+
+    def check(name: str, text: str) -> None:
+        path = HERE / "golden" / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text.encode())
+        assert path.exists(), f"no {path}: run pytest --update-golden and look at the diff"
+        assert text == path.read_bytes().decode()
+
+    return check
+
+
+@pytest.fixture(name="corpus", scope="session")
+def _corpus() -> Path:
+    """Captured outputs of vendor tools, where somebody has them."""
+    place = Path(os.environ.get("HPCMGR_CORPUS") or HERE.parent.parent / "shared" / "data")
+    captures = place / "devices" / "captures"
+    if not captures.is_dir():
+        pytest.skip(f"no captures in {captures} (set HPCMGR_CORPUS to the folder that has them)")
+    return captures
