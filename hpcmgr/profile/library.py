@@ -1,0 +1,131 @@
+"""The profile library: packaged files, then the site's directory, then overrides in site.yaml.
+
+A later profile of the same name replaces the earlier one. Matching is by attributes; the first
+match in (most specific, then name) order wins, so that the result never depends on file order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcmgr.errors import ConfigError, Problem
+from hpcmgr.inventory import Device
+from hpcmgr.profile.model import DeviceProfile
+from hpcmgr.slurm.tres import gres_id
+from hpcmgr.yamlfile import load_model
+
+PACKAGED = Path(__file__).parent / "devices"
+
+
+@dataclass(frozen=True)
+class ProfileLibrary:
+    """Profiles by name and by GRES type.
+
+    Raises:
+        ConfigError: two profiles share a GRES type, or Slurm's hash of two types is the same.
+    """
+
+    profiles: tuple[DeviceProfile, ...]
+
+    def __post_init__(self) -> None:
+        problems = [Problem(None, None, text) for text in _clashes(self.profiles)]
+        if problems:
+            raise ConfigError(problems, "give one of them another gres.type")
+
+    def get(self, name: str) -> DeviceProfile | None:
+        """The profile of that name."""
+        return next((p for p in self.profiles if p.name == name), None)
+
+    def by_gres(self, name: str, type_: str) -> DeviceProfile | None:
+        """The profile that Slurm knows as ``name:type``."""
+        return next(
+            (p for p in self.profiles if p.gres.name == name and p.gres.type == type_), None
+        )
+
+    def match(self, device: Device) -> DeviceProfile | None:
+        """The profile that fits ``device`` best, None if none does."""
+        fitting = [p for p in self.profiles if _fits(p, device)]
+        return min(fitting, key=lambda p: (-_specificity(p), p.name)) if fitting else None
+
+
+def load_library(
+    directories: Iterable[Path] = (),
+    overrides: Mapping[str, Mapping[str, object]] | None = None,
+    overrides_file: Path | None = None,
+) -> ProfileLibrary:
+    """Packaged profiles, those of ``directories``, then field ``overrides`` by profile name.
+
+    Raises:
+        ConfigError: with every problem of every file.
+    """
+    problems: list[Problem] = []
+    found: dict[str, DeviceProfile] = {}
+    for directory in (PACKAGED, *directories):
+        if not directory.is_dir():
+            problems.append(Problem(directory, None, "is no directory"))
+            continue
+        for path in sorted(directory.glob("*.yaml")):
+            try:
+                profile = load_model(path, DeviceProfile)
+            except ConfigError as error:
+                problems += error.problems
+                continue
+            if profile.name != path.stem:
+                problems.append(Problem(path, 1, f"is named {profile.name!r}: name the file so"))
+            found[profile.name] = profile
+    for name, fields in (overrides or {}).items():
+        if name not in found:
+            known = ", ".join(sorted(found))
+            problems.append(
+                Problem(overrides_file, None, f"profiles.override: no profile {name!r}; {known}")
+            )
+            continue
+        found[name] = found[name].model_copy(update=dict(fields))
+    if problems:
+        raise ConfigError(problems)
+    return ProfileLibrary(tuple(found[name] for name in sorted(found)))
+
+
+def _fits(profile: DeviceProfile, device: Device) -> bool:
+    match = profile.match
+    if match.pci and device.pci_id and device.pci_id not in match.pci:
+        return False
+    if match.pci and not device.pci_id and not match.model:
+        return False
+    if match.model and not any(re.search(p, device.model, re.IGNORECASE) for p in match.model):
+        return False
+    if match.memory_mib and device.memory_mib is not None:
+        low, high = match.memory_mib
+        return low <= device.memory_mib <= high
+    return True
+
+
+def _specificity(profile: DeviceProfile) -> int:
+    match = profile.match
+    return bool(match.pci) + 2 * bool(match.model) + bool(match.memory_mib)
+
+
+def _clashes(profiles: tuple[DeviceProfile, ...]) -> list[str]:
+    texts = []
+    owner: dict[tuple[str, str], str] = {}
+    hashed: dict[tuple[str, int], str] = {}
+    for profile in profiles:
+        gres = profile.gres
+        key = (gres.name, gres.type)
+        if key in owner:
+            texts.append(
+                f"profiles {owner[key]!r} and {profile.name!r} share the GRES {':'.join(key)}"
+            )
+            continue
+        owner[key] = profile.name
+        mark = (gres.name, gres_id(gres.type))
+        if mark in hashed:
+            # Slurm tells types apart by a 32-bit sum over their letters only.
+            texts.append(
+                f"GRES types {hashed[mark]!r} and {gres.type!r} have the same hash in Slurm"
+            )
+        hashed[mark] = gres.type
+    return texts

@@ -1,0 +1,125 @@
+"""One device model as YAML, ``hpcmgr.profile/1``.
+
+Figures carry their source. ``units`` is counted from dense BF16/FP16 against an A100 = 8 (one unit
+= 39 TFLOPS), rounded, at least 1; without a figure it stays unknown and the device cannot be asked
+for in neutral units until a site sets it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+UNIT_TFLOPS = 39.0
+"""Dense BF16 TFLOPS of one unit: an eighth of an A100-80G (312 / 8)."""
+
+
+class Strict(BaseModel):
+    """Base of what people write: no unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _gres_word(value: str) -> str:
+    # Slurm's own parsers look for "gres" inside strings, take numbers for counts, and had faults
+    # with upper case (before 25.05) and hyphens (before 25.11).
+    if not re.fullmatch(r"[a-z][a-z0-9_.]*", value) or "gres" in value:
+        raise ValueError(
+            "a GRES name or type is lower case, starts with a letter, holds only letters, digits, "
+            "_ and ., and does not contain 'gres'"
+        )
+    return value
+
+
+GresWord = Annotated[str, AfterValidator(_gres_word)]
+Word = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")]
+PciId = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{4}$")]
+
+
+class Match(Strict):
+    """A device matches when its PCI id is listed (if any are) and its model fits a pattern (if any
+    are) and its reported memory is within the bounds (MiB, both ends included)."""
+
+    pci: tuple[PciId, ...] = ()
+    model: tuple[str, ...] = ()
+    memory_mib: tuple[int, int] | None = None
+
+    @model_validator(mode="after")
+    def _something(self) -> Match:
+        if not self.pci and not self.model:
+            raise ValueError("names neither pci nor model: it would match every device")
+        for pattern in self.model:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"model pattern {pattern!r} is no regular expression") from error
+        return self
+
+
+class Gres(Strict):
+    """Name and type in Slurm. ``flags`` are gres.conf's environment flags (name gpu only)."""
+
+    name: GresWord
+    type: GresWord
+    flags: tuple[str, ...] = ()
+
+
+class Visible(Strict):
+    """The variable that makes devices visible to the runtime.
+
+    ``by`` says what it counts: ``index`` (number in the vendor's runtime), ``local`` (0, 1, … of
+    what the step may open) or ``uuid``. ``slurm`` true: Slurm sets it itself (gres.conf flags).
+    """
+
+    variable: Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
+    by: Literal["index", "local", "uuid"] = "index"
+    slurm: bool = False
+
+
+class Peak(Strict):
+    """Peak figures of one device and where they come from (TFLOPS dense; GB/s)."""
+
+    bf16_dense_tflops: float | None = None
+    fp32_tflops: float | None = None
+    mem_bw_gb_s: float | None = None
+    source: str = ""
+
+
+class DeviceProfile(Strict):
+    """One device model. ``features`` become node features; ``link_kind`` is the tool's word for a
+    direct link between two such devices (regular expression)."""
+
+    schema_: Literal["hpcmgr.profile/1"] = Field("hpcmgr.profile/1", alias="schema")
+    name: Word
+    title: str
+    vendor: Word
+    kind: Literal["gpu", "npu"]
+    runtime: Word
+    match: Match
+    gres: Gres
+    memory_gib: int | None = Field(None, ge=1)
+    units: int | None = Field(None, ge=1)
+    peak: Peak = Peak()
+    features: tuple[Word, ...] = ()
+    link_kind: str = ""
+    visible: Visible | None = None
+    cpus_per_device: int | None = Field(None, ge=1)
+    mem_per_device_mib: int | None = Field(None, ge=1)
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    @property
+    def gres_key(self) -> str:
+        """``name:type`` as Slurm prints it."""
+        return f"{self.gres.name}:{self.gres.type}"
+
+    @property
+    def booked_units(self) -> int | None:
+        """Units of one device: set, else counted from its peak figure, else None."""
+        if self.units is not None:
+            return self.units
+        if self.peak.bf16_dense_tflops is None:
+            return None
+        return max(1, round(self.peak.bf16_dense_tflops / UNIT_TFLOPS))

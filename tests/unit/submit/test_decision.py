@@ -1,0 +1,321 @@
+"""From request to rewrite: counts, candidates, scores, bindings, texts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpcmgr.admit import Decision
+from hpcmgr.slurm.state import PendingJob
+from tests.builders import A100, ASCEND, H100, T4, cluster, device, node, policy, submit
+
+TWO_TASKS = {"num_tasks": 2, "bitflags": 1 << 14}
+RULES = policy(A100, ASCEND, T4, H100)
+MIXED = cluster(
+    node("mix01", gres={"gpu:a100": 1, "npu:ascend910b3": 2, "compute": 24, "vram": 208}),
+    node("t401", gres={"gpu:t4": 4, "compute": 8, "vram": 64}),
+)
+
+
+def gres(decision: Decision) -> str:
+    assert decision.rewrite is not None, decision.error
+    return str(decision.rewrite.set["gres"])
+
+
+@pytest.mark.parametrize(
+    ("request_", "becomes"),
+    [
+        ("compute:8", "gpu:a100:1,compute:8,vram:80"),
+        ("compute:npu:16", "npu:ascend910b3:2,compute:16,vram:128"),
+        ("compute:cann:5", "npu:ascend910b3:1,compute:8,vram:64"),
+        ("compute:huawei:8", "npu:ascend910b3:1,compute:8,vram:64"),
+        ("compute:ascend910b3:8", "npu:ascend910b3:1,compute:8,vram:64"),
+        ("compute:a100:8", "gpu:a100:1,compute:8,vram:80"),
+        ("compute:cuda:1", "gpu:t4:1,compute:2,vram:16"),
+        ("compute:12", "npu:ascend910b3:2,compute:16,vram:128"),
+        ("compute:8,vram:each:40G", "gpu:a100:1,compute:8,vram:80"),
+        ("compute:8,vram:100", "npu:ascend910b3:2,compute:16,vram:128"),
+        ("vram:60", "npu:ascend910b3:1,compute:8,vram:64"),
+    ],
+)
+def test_a_request_becomes_the_fewest_devices_that_fit_and_their_units(
+    request_: str, becomes: str
+) -> None:
+    """Granted units are booked, not asked ones, and device memory with them."""
+    assert gres(submit(MIXED, RULES, request_)) == becomes
+
+
+def test_sixteen_units_are_two_big_devices_or_one_bigger_never_eight_small_ones() -> None:
+    """At most one device for every 8 units begun."""
+    many_t4 = cluster(node("t401", gres={"gpu:t4": 8}), node("a01", gres={"gpu:a100": 2}))
+    only_t4 = cluster(node("t401", gres={"gpu:t4": 8}))
+
+    assert gres(submit(many_t4, RULES, "compute:16")).startswith("gpu:a100:2,")
+    assert "would take 8 devices" in submit(only_t4, RULES, "compute:16").error
+
+
+def test_what_fits_nowhere_is_refused_with_what_would_fit() -> None:
+    """The refusal names the reason of each type and the largest requests that could run."""
+    error = submit(MIXED, RULES, "compute:800").error
+
+    assert "compute:800: no device fits" in error
+    assert "compute:a100:8" in error
+    assert "compute:ascend910b3:16" in error
+
+
+def test_an_unknown_selector_is_answered_with_the_nearest_name() -> None:
+    """A slip of the pen gets its correction."""
+    error = submit(MIXED, RULES, "compute:npuu:8").error
+
+    assert "did you mean 'npu'?" in error
+    assert "valid: " in error
+
+
+def test_a_busy_type_loses_against_a_free_one() -> None:
+    """free_now: the A100 is taken, so the NPU gets the job."""
+    busy = cluster(
+        node("a01", gres={"gpu:a100": 1}, used={"gpu:a100": 1}),
+        node("n01", gres={"npu:ascend910b3": 1}),
+    )
+
+    assert gres(submit(busy, RULES, "compute:8")).startswith("npu:")
+
+
+def test_a_device_granted_a_moment_ago_is_not_counted_on_again() -> None:
+    """Two submissions in one refresh do not both get the last free A100."""
+    state = cluster(node("a01", gres={"gpu:a100": 1}), node("n01", gres={"npu:ascend910b3": 1}))
+
+    assert gres(submit(state, RULES, "compute:8")).startswith("gpu:")
+    assert gres(submit(state, RULES, "compute:8", {"gpu:a100": 1})).startswith("npu:")
+
+
+def test_a_type_that_many_wait_for_loses_against_one_that_nobody_waits_for() -> None:
+    """queue_ahead: both types are busy, three jobs wait for the A100."""
+    waiting = tuple(
+        PendingJob(str(i), "main", 1, 1, "gres/gpu:a100:1,gres/compute:8", held=False)
+        for i in range(3)
+    )
+    state = cluster(
+        node("a01", gres={"gpu:a100": 1}, used={"gpu:a100": 1}),
+        node("n01", gres={"npu:ascend910b3": 1}, used={"npu:ascend910b3": 1}),
+        pending=waiting,
+    )
+
+    assert gres(submit(state, RULES, "compute:8")).startswith("npu:")
+
+
+def test_a_class_prefers_and_restricts() -> None:
+    """prefer breaks what would be a tie; kinds keep others out; the class of all is default."""
+    rules = policy(
+        A100,
+        ASCEND,
+        classes={"infer": {"prefer": ["npu"]}, "train": {"kinds": ["gpu"]}},
+    )
+
+    assert gres(submit(MIXED, rules, "compute:8")).startswith("gpu:")
+    assert gres(submit(MIXED, rules, "compute:infer:8")).startswith("npu:")
+    assert "allows only kinds gpu" in submit(MIXED, rules, "compute:train:16").error
+
+
+def test_drained_nodes_and_other_partitions_are_no_candidates() -> None:
+    """A node that Slurm would not use is not offered, and the reason is told."""
+    state = cluster(
+        node("a01", gres={"gpu:a100": 1}, usable=False, state="IDLE+DRAIN", reason="fan"),
+        node("a02", gres={"gpu:a100": 1}, partitions=("debug",)),
+    )
+
+    error = submit(state, policy(A100), "compute:8").error
+
+    assert "a01 is idle+drain (fan)" in error or "not in partition main" in error
+
+
+def test_cpus_and_memory_a_device_are_used_where_the_user_gave_none() -> None:
+    """cpus_per_device and mem_per_device_mib of the profile, times the devices."""
+    npu = device("ascend910b3", "npu:ascend910b3", 8, 64, cpus_per_device=6,
+                 mem_per_device_mib=1000)  # fmt: skip
+    rules = policy(npu)
+
+    mine = submit(MIXED, rules, "compute:16").rewrite
+    theirs = submit(
+        MIXED, rules, {"tres_per_node": "compute:16", "cpus_per_task": 2, "min_mem_per_node": 5}
+    ).rewrite
+
+    assert mine is not None
+    assert theirs is not None
+    assert (mine.set["cpus_per_task"], mine.set["min_mem_per_node"]) == (12, 2000)
+    assert not {"cpus_per_task", "min_mem_per_node"} & set(theirs.set)
+
+
+def test_admin_comment_tells_the_binding_and_starts_with_our_mark() -> None:
+    """The tamper-proof record: trace, request, binding, class, state, moves."""
+    decision = submit(MIXED, RULES, "compute:8")
+    assert decision.rewrite is not None
+    text = str(decision.rewrite.set["admin_comment"])
+
+    record = json.loads(text.removeprefix("hpcmgr:"))
+
+    assert text.startswith("hpcmgr:{")
+    assert record["state"] == "bound"
+    assert record["trace"] == decision.trace
+    assert record["request"] == "compute:8"
+    assert record["binding"]["gres"] == "gpu:a100"
+
+
+def test_units_are_added_to_a_direct_request() -> None:
+    """gpu:a100:2 keeps its devices and books 16 units."""
+    decision = submit(MIXED, RULES, "gres/gpu:a100:2,gres/tmpfs:1G")
+
+    assert gres(decision) == "gpu:a100:2,compute:16,vram:160,tmpfs:1G"
+
+
+def test_an_untyped_direct_request_in_a_mixed_partition_passes_as_it_is() -> None:
+    """gpu:1 may become an A100 or a T4: its units cannot be told."""
+    decision = submit(MIXED, RULES, "gres/gpu:1")
+
+    assert decision.rewrite is None
+    assert not decision.error
+
+
+def test_units_per_task_stay_in_their_place() -> None:
+    """tres_per_task keeps its other entries and its spelling."""
+    job = {"tres_per_task": "cpu=4,gres/compute=2", "num_tasks": 2, "bitflags": 1 << 14}
+    decision = submit(MIXED, RULES, job)
+
+    assert decision.rewrite is not None
+    assert (
+        decision.rewrite.set["tres_per_task"] == "cpu=4,gres/gpu:t4=1,gres/compute=2,gres/vram=16"
+    )
+
+
+class TestBinding:
+    """Cores near the devices: only where it holds on this release."""
+
+    @pytest.mark.parametrize(
+        ("release", "job", "form"),
+        [
+            ("24.11.5", {"tres_per_node": "compute:gpu:8"}, "node"),
+            ("24.11.5", {"tres_per_node": "compute:npu:16"}, "node"),
+            ("24.11.5", {"tres_per_node": "compute:npu:8", "ntasks_per_node": 4}, "node"),
+            ("24.11.5", {"tres_per_node": "compute:npu:8", **TWO_TASKS}, None),
+            ("26.05.5", {"tres_per_node": "compute:gpu:8"}, "node"),
+            ("26.05.5", {"tres_per_node": "compute:gpu:8", **TWO_TASKS}, "node"),
+            ("26.05.5", {"tres_per_node": "compute:npu:8"}, "socket"),
+            ("26.05.5", {"tres_per_node": "compute:npu:16"}, None),
+            ("26.05.5", {"tres_per_node": "compute:npu:8", **TWO_TASKS}, None),
+            ("26.05.5", {"tres_per_node": "compute:npu:8", "ntasks_per_node": 4}, None),
+            ("25.11.2", {"tres_per_node": "compute:gpu:8"}, "node"),
+            ("25.11.2", {"tres_per_node": "compute:npu:8"}, None),
+        ],
+    )
+    def test_the_form_follows_release_name_and_tasks(
+        self, release: str, job: dict[str, object], form: str | None
+    ) -> None:
+        """What was seen to hold on a release is used there, and nothing else."""
+        state = cluster(*MIXED.nodes, release=release)
+        done = submit(state, RULES, job).rewrite
+
+        assert done is not None
+        assert done.enforce is (form is not None)
+        assert ("tres_per_socket" in done.set) is (form == "socket")
+        assert ("not enforced" in " ".join(done.messages)) is (form is None)
+
+    def test_devices_of_one_socket_are_asked_per_socket_with_their_units(self) -> None:
+        """On 26.05 all of the request stands in tres_per_socket: srun copies it whole."""
+        state = cluster(node("n1", gres={"npu:ascend910b3": 4}), release="26.05.5")
+        done = submit(state, RULES, "compute:16").rewrite
+
+        assert done is not None
+        assert done.set["gres"] == ""
+        assert done.set["sockets_per_node"] == 1
+        assert done.set["tres_per_socket"] == (
+            "gres/npu:ascend910b3:2,gres/compute:16,gres/vram:128"
+        )
+
+    def test_a_task_count_is_set_only_with_the_bit_and_where_the_user_gave_none(self) -> None:
+        """Fact 22: the bit without a task count takes a whole socket."""
+        state = cluster(*MIXED.nodes, release="26.05.5")
+        mine = submit(state, RULES, {"tres_per_node": "compute:gpu:8", "min_nodes": 1}).rewrite
+        theirs = submit(state, RULES, {"tres_per_node": "compute:gpu:8", **TWO_TASKS}).rewrite
+        per_node = {"tres_per_node": "compute:gpu:8", "ntasks_per_node": 4}
+
+        assert mine is not None
+        assert theirs is not None
+        assert mine.set["num_tasks"] == 1
+        assert theirs.enforce
+        assert "num_tasks" not in theirs.set
+        assert "num_tasks" not in (submit(state, RULES, per_node).rewrite or mine).set
+
+    @pytest.mark.parametrize(
+        "field",
+        [
+            {"ntasks_per_node": 4, "num_tasks": 4, "bitflags": 1 << 14},
+            {"shared": 0},
+            {"cpus_per_task": 20, "num_tasks": 1, "bitflags": 1 << 14},
+        ],
+    )
+    def test_it_is_left_out_and_said_so_where_it_would_harm(self, field: dict[str, int]) -> None:
+        """Both task options, --exclusive, more CPUs than are near: no bit, no task count."""
+        done = submit(MIXED, RULES, {"tres_per_node": "compute:gpu:8", **field}).rewrite
+
+        assert done is not None
+        assert not done.enforce
+        assert "num_tasks" not in done.set
+        assert any("not enforced" in line for line in done.messages)
+
+    def test_the_users_own_choice_stands(self) -> None:
+        """--gres-flags given by the user is neither added to nor commented on."""
+        done = submit(MIXED, RULES, {"tres_per_node": "compute:gpu:8", "bitflags": 1 << 19}).rewrite
+
+        assert done is not None
+        assert not done.enforce
+        assert len(done.messages) == 1
+
+    def test_a_movable_class_never_fixes_a_job_to_its_type(self) -> None:
+        """On 26.05 the form differs by name, so a movable job gets none."""
+        rules = policy(A100, ASCEND, classes={"default": {"binding": "movable"}})
+        state = cluster(*MIXED.nodes, release="26.05.5")
+
+        near = submit(state, RULES, "compute:8").rewrite
+        movable = submit(state, rules, "compute:8").rewrite
+
+        assert near is not None
+        assert movable is not None
+        assert near.enforce
+        assert near.binding["fixed"] is True
+        assert not movable.enforce
+
+    def test_after_submission_the_bit_cannot_be_set(self) -> None:
+        """A job that was held while the service was away is bound without it, and told so."""
+        done = submit(MIXED, RULES, "compute:8", late=True).rewrite
+
+        assert done is not None
+        assert not done.enforce
+        assert any("after its submission" in line for line in done.messages)
+
+
+@given(
+    st.integers(1, 200),
+    st.integers(0, 8),
+    st.integers(0, 8),
+    st.integers(0, 8),
+    st.integers(0, 400),
+)
+def test_what_is_granted_always_covers_what_was_asked(
+    units: int, a100: int, npu: int, t4: int, vram: int
+) -> None:
+    """Enough units and memory on one node that has the devices, or a text for the user."""
+    state = cluster(node("n1", gres={"gpu:a100": a100, "npu:ascend910b3": npu, "gpu:t4": t4}))
+    request = f"compute:{units}" + (f",vram:{vram}" if vram else "")
+    decision = submit(state, RULES, request)
+
+    if decision.rewrite is None:
+        assert decision.error
+        return
+    best = decision.ranked[0]
+    assert best.units >= units
+    assert best.vram_gib >= vram
+    assert best.devices <= state.nodes[0].gres[best.gres]
+    assert best.devices <= max(-(-units // 8), -(-vram // 40))
