@@ -1,0 +1,84 @@
+"""Path 1, configuration: discover → inventory → profile → plan → render.
+
+Sources find, the inventory is canonical, profiles decide, renderers only write.
+"""
+
+from __future__ import annotations
+
+from hpcmgr.discovery import Host, discover
+from hpcmgr.errors import InventoryError
+from hpcmgr.inventory import NodeInventory
+from hpcmgr.inventory.store import load_all
+from hpcmgr.plan import ClusterPlan, NodePlan, make_plan
+from hpcmgr.profile import ProfileLibrary, load_library
+from hpcmgr.render import render_cluster, render_node
+from hpcmgr.settings import Site, override_fields
+from hpcmgr.slurm.capability import NEWEST
+from hpcmgr.slurm.state import ClusterState, NodeState
+
+
+def library_of(site: Site) -> ProfileLibrary:
+    """The profiles that hold at this site."""
+    return load_library(site.profiles.dirs, override_fields(site))
+
+
+def inventory_of(host: Host, site: Site, node: str | None = None) -> NodeInventory:
+    """What one host has, under its name in Slurm (None: its short host name)."""
+    inventory = discover(host, library_of(site))
+    name = node or inventory.node.split(".")[0]
+    return inventory.model_copy(update={"node": name}).with_digest()
+
+
+def node_files(inventory: NodeInventory, site: Site) -> dict[str, str]:
+    """Files for /etc/hpcmgr of that node."""
+    return render_node(node_plan(inventory, site))
+
+
+def node_plan(inventory: NodeInventory, site: Site) -> NodePlan:
+    """The plan of one node."""
+    return make_plan([inventory], library_of(site), site).nodes[0]
+
+
+def cluster_plan(site: Site) -> ClusterPlan:
+    """The plan of all nodes that have published an inventory."""
+    inventories = load_all(site.inventory)
+    if not inventories:
+        raise InventoryError(
+            f"no inventory in {site.inventory}",
+            "run 'hpcmgr sync' on the nodes, or set 'inventory' in site.yaml",
+        )
+    return make_plan(inventories.values(), library_of(site), site)
+
+
+def cluster_files(site: Site) -> dict[str, str]:
+    """hpcmgr.conf, gres.conf and cgroup.conf for all nodes."""
+    return render_cluster(cluster_plan(site))
+
+
+def idle_state(site: Site) -> ClusterState:
+    """The planned cluster as if nothing ran: one partition, every node in it."""
+    nodes = tuple(
+        NodeState(
+            name=node.name,
+            usable=True,
+            features=frozenset(node.features),
+            sockets=node.sockets,
+            cores_per_socket=node.cores_per_socket,
+            threads_per_core=node.threads_per_core,
+            cpus=node.sockets * node.cores_per_socket * node.threads_per_core,
+            memory=node.memory_mib,
+            gres=node.gres,
+            sockets_of=_sockets(node),
+        )
+        for node in cluster_plan(site).nodes
+    )
+    return ClusterState(0.0, site.slurm.version or NEWEST, nodes)
+
+
+def _sockets(node: NodePlan) -> dict[str, frozenset[int]]:
+    sockets: dict[str, frozenset[int]] = {}
+    for device in node.devices:
+        if device.socket is not None:
+            key = device.profile.gres_key
+            sockets[key] = sockets.get(key, frozenset()) | {device.socket}
+    return sockets

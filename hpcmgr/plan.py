@@ -1,0 +1,187 @@
+"""What Slurm should see: inventory + profiles + site → plan, the only input of the renderers.
+
+Order is law. Slurm numbers the devices of a node by their position in its merged list, grouped by
+the order of types in ``Gres=``; a changed order under running jobs hands a device out twice. So a
+plan sorts devices once, by GRES name, type and the order of the runtime, and nothing after it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from hpcmgr.errors import PlanError
+from hpcmgr.inventory import NodeInventory
+from hpcmgr.profile import DeviceProfile, ProfileLibrary
+from hpcmgr.settings import NodeGroup, Site
+
+NEUTRAL = ("compute", "vram")
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedDevice:
+    """One schedulable device. ``files`` as gres.conf names them, ``socket`` as Slurm counts it."""
+
+    profile: DeviceProfile
+    files: tuple[str, ...]
+    socket: int | None
+    index: int | None
+    uuid: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """One node line and its devices. ``gres`` is ordered: ``{"gpu:a100": 1, "compute": 24}``."""
+
+    name: str
+    sockets: int
+    cores_per_socket: int
+    threads_per_core: int
+    memory_mib: int
+    devices: tuple[PlannedDevice, ...]
+    gres: Mapping[str, int]
+    features: tuple[str, ...]
+    options: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+    def of_name(self, name: str) -> tuple[PlannedDevice, ...]:
+        """Devices of one GRES name, in Slurm's order."""
+        return tuple(d for d in self.devices if d.profile.gres.name == name)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlan:
+    """All nodes, sorted by name, and what they have in common."""
+
+    nodes: tuple[NodePlan, ...]
+    site: Site
+    gres_types: tuple[str, ...] = field(default=())
+
+    @property
+    def tracked_tres(self) -> tuple[str, ...]:
+        """AccountingStorageTRES: neutral units, then each name and its types."""
+        names: dict[str, set[str]] = {}
+        for node in self.nodes:
+            for device in node.devices:
+                names.setdefault(device.profile.gres.name, set()).add(device.profile.gres.type)
+        typed = [
+            tres
+            for name in sorted(names)
+            for tres in (f"gres/{name}", *(f"gres/{name}:{t}" for t in sorted(names[name])))
+        ]
+        return tuple([f"gres/{name}" for name in NEUTRAL] + typed)
+
+
+def make_plan(
+    inventories: Iterable[NodeInventory], library: ProfileLibrary, site: Site
+) -> ClusterPlan:
+    """Plan the cluster.
+
+    Raises:
+        PlanError: an inventory of this node cannot be planned (says which node and why).
+    """
+    nodes = tuple(
+        _plan_node(inventory, library, site)
+        for inventory in sorted(inventories, key=lambda i: i.node)
+    )
+    names = {d.profile.gres.name for node in nodes for d in node.devices}
+    return ClusterPlan(nodes, site, tuple(sorted({*names, *NEUTRAL})))
+
+
+def _plan_node(inventory: NodeInventory, library: ProfileLibrary, site: Site) -> NodePlan:
+    groups = site.group_values(inventory.node)
+    devices, notes = _plan_devices(inventory, library)
+    cpu = inventory.cpu
+    return NodePlan(
+        name=inventory.node,
+        sockets=cpu.sockets,
+        cores_per_socket=cpu.cores_per_socket,
+        threads_per_core=cpu.threads_per_core,
+        memory_mib=_memory(inventory, groups),
+        devices=devices,
+        gres=_counts(devices),
+        features=_features(inventory, devices, groups),
+        options={k: str(v) for group in groups for k, v in group.options.items()},
+        notes=tuple(notes),
+    )
+
+
+def _plan_devices(
+    inventory: NodeInventory, library: ProfileLibrary
+) -> tuple[tuple[PlannedDevice, ...], list[str]]:
+    """Schedulable devices in Slurm's order, and a note on each that is not."""
+    planned: list[PlannedDevice] = []
+    notes: list[str] = []
+    sockets = {numa.id: numa.socket for numa in inventory.cpu.numa}
+    for device in inventory.devices:
+        profile = library.get(device.profile) if device.profile else library.match(device)
+        if profile is None:
+            notes.append(f"{device.key} {device.model!r}: no profile, not schedulable")
+        elif not device.files:
+            notes.append(f"{device.key} {device.model!r}: no device node found, not schedulable")
+        else:
+            socket = sockets.get(device.numa_node) if device.numa_node is not None else None
+            planned.append(PlannedDevice(profile, device.files, socket, device.index, device.uuid))
+    _refuse_shared_files(inventory.node, planned)
+    planned.sort(key=lambda d: (d.profile.gres.name, d.profile.gres.type, _runtime_order(d)))
+    return tuple(planned), notes
+
+
+def _runtime_order(device: PlannedDevice) -> tuple[int, tuple[str, ...]]:
+    return (device.index if device.index is not None else 1 << 30, device.files)
+
+
+def _refuse_shared_files(node: str, devices: list[PlannedDevice]) -> None:
+    seen: set[str] = set()
+    for device in devices:
+        for file in device.files:
+            if file in seen:
+                raise PlanError(
+                    f"{node}: {file} belongs to two devices",
+                    "run 'hpcmgr discover' there: two sources disagree about device nodes",
+                )
+            seen.add(file)
+
+
+def _counts(devices: tuple[PlannedDevice, ...]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for device in devices:
+        counts[device.profile.gres_key] = counts.get(device.profile.gres_key, 0) + 1
+    neutral = [d.profile for d in devices if d.profile.booked_units is not None]
+    if neutral:
+        counts["compute"] = sum(p.booked_units or 0 for p in neutral)
+        vram = sum(p.memory_gib or 0 for p in neutral)
+        if vram:
+            counts["vram"] = vram
+    return counts
+
+
+def _memory(inventory: NodeInventory, groups: list[NodeGroup]) -> int:
+    reserve = next((g.reserve_mib for g in reversed(groups) if g.reserve_mib is not None), 0)
+    caps = [g.memory_mib for g in groups if g.memory_mib is not None]
+    memory = min([inventory.memory_mib - reserve, *caps])
+    if memory < 1:
+        raise PlanError(
+            f"{inventory.node}: nothing of its {inventory.memory_mib} MiB is left for jobs",
+            "lower reserve_mib of its group in site.yaml",
+        )
+    return memory
+
+
+def _features(
+    inventory: NodeInventory, devices: tuple[PlannedDevice, ...], groups: list[NodeGroup]
+) -> tuple[str, ...]:
+    words: set[str] = set()
+    for device in devices:
+        profile = device.profile
+        words |= {profile.kind, profile.vendor, profile.runtime, profile.gres.type}
+        words |= set(profile.features)
+    layers = {nic.link_layer for nic in inventory.nics if nic.rdma and nic.state == "active"}
+    if layers:
+        words.add("rdma")
+    if "Ethernet" in layers:
+        words.add("roce")
+    for group in groups:
+        words |= {w for w in (group.pool, group.department, group.project) if w}
+        words |= set(group.features)
+    return tuple(sorted(words))

@@ -1,0 +1,156 @@
+"""gres.conf, hpcmgr.conf and cgroup.conf of a whole cluster.
+
+``hpcmgr.conf`` is included by the site's own slurm.conf, before its partitions; the site's file is
+never written.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from hpcmgr.plan import NEUTRAL, ClusterPlan, NodePlan, PlannedDevice
+from hpcmgr.render.environment import fill
+from hpcmgr.slurm.hostlist import fold
+
+TASK_PROLOG = "/etc/hpcmgr/task_prolog.sh"
+"""Written on every node by ``hpcmgr sync``."""
+
+
+@dataclass(frozen=True, slots=True)
+class GresRecord:
+    """One gres.conf record; empty or None means that the key is left out."""
+
+    name: str
+    type: str = ""
+    count: int | None = None
+    file: str = ""
+    multiple_files: str = ""
+    cores: str = ""
+    flags: str = ""
+
+
+def render_cluster(plan: ClusterPlan) -> dict[str, str]:
+    """File name → text, in the order in which people read them."""
+    return {
+        "hpcmgr.conf": _hpcmgr_conf(plan),
+        "gres.conf": _gres_conf(plan),
+        "cgroup.conf": fill("cgroup.conf.j2", cgroup=plan.site.cgroup),
+    }
+
+
+def _gres_conf(plan: ClusterPlan) -> str:
+    groups: dict[tuple[GresRecord, ...], list[str]] = {}
+    for node in plan.nodes:
+        records = tuple(gres_records(node))
+        if records:
+            groups.setdefault(records, []).append(node.name)
+    blocks = sorted((fold(names), records) for records, names in groups.items())
+    notes = [(node.name, note) for node in plan.nodes for note in node.notes]
+    return fill("gres.conf.j2", blocks=blocks, notes=notes)
+
+
+def gres_records(node: NodePlan) -> list[GresRecord]:
+    """The records of one node in Slurm's order: devices, then counts."""
+    records: list[GresRecord] = []
+    for name in dict.fromkeys(d.profile.gres.name for d in node.devices):
+        devices = node.of_name(name)
+        # Slurm refuses cores on some records of a name only: all or none.
+        with_cores = all(device.socket is not None for device in devices)
+        records += _device_records(node, devices, with_cores=with_cores)
+    records += [
+        GresRecord(name, count=node.gres[name], flags="CountOnly")
+        for name in NEUTRAL
+        if name in node.gres
+    ]
+    return records
+
+
+def _device_records(
+    node: NodePlan, devices: tuple[PlannedDevice, ...], *, with_cores: bool
+) -> list[GresRecord]:
+    records: list[GresRecord] = []
+    run: list[PlannedDevice] = []
+    for device in (*devices, None):
+        if run and (device is None or not _same_record(run[-1], device, with_cores=with_cores)):
+            records.append(_record(node, run, with_cores=with_cores))
+            run = []
+        if device is not None:
+            run.append(device)
+    return records
+
+
+def _same_record(a: PlannedDevice, b: PlannedDevice, *, with_cores: bool) -> bool:
+    """Whether ``b`` may follow ``a`` in one record: File=/dev/x[0-1] keeps the order only if the
+    numbers follow each other."""
+    if a.profile.gres != b.profile.gres or (with_cores and a.socket != b.socket):
+        return False
+    if len(a.files) != 1 or len(b.files) != 1:
+        return False
+    (stem_a, number_a), (stem_b, number_b) = _numbered(a.files[0]), _numbered(b.files[0])
+    return stem_a == stem_b and number_a is not None and number_b == number_a + 1
+
+
+def _record(node: NodePlan, run: list[PlannedDevice], *, with_cores: bool) -> GresRecord:
+    first, last = run[0], run[-1]
+    gres = first.profile.gres
+    file = first.files[0]
+    if len(run) > 1:
+        stem, low = _numbered(file)
+        file = f"{stem}[{low}-{_numbered(last.files[0])[1]}]"
+    return GresRecord(
+        name=gres.name,
+        type=gres.type,
+        file=file if len(first.files) == 1 else "",
+        multiple_files=",".join(first.files) if len(first.files) > 1 else "",
+        cores=_cores(node, first.socket) if with_cores else "",
+        flags=",".join(gres.flags),
+    )
+
+
+def _cores(node: NodePlan, socket: int | None) -> str:
+    """Abstract core ids of one whole socket (24.11.2 and newer refuse anything else)."""
+    if socket is None:
+        return ""
+    first = socket * node.cores_per_socket
+    last = first + node.cores_per_socket - 1
+    return f"{first}-{last}" if last > first else str(first)
+
+
+def _numbered(file: str) -> tuple[str, int | None]:
+    found = re.fullmatch(r"(.*?)(0|[1-9]\d*)", file)
+    return (found[1], int(found[2])) if found else (file, None)
+
+
+def _hpcmgr_conf(plan: ClusterPlan) -> str:
+    groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for node in plan.nodes:
+        groups.setdefault(tuple(_node_keys(node)), []).append(node.name)
+    lines = sorted(
+        (fold(names), " ".join(f"{key}={value}" for key, value in keys))
+        for keys, names in groups.items()
+    )
+    billing = plan.site.billing
+    weights = ",".join(f"{tres}={weight}" for tres, weight in billing.weights.items())
+    return fill(
+        "hpcmgr.conf.j2",
+        gres_types=",".join(plan.gres_types),
+        accounting_tres=",".join(plan.tracked_tres) if plan.site.accounting else "",
+        billing_weights=weights if plan.site.accounting and billing.enabled else "",
+        task_prolog=TASK_PROLOG,
+        nodes=lines,
+    )
+
+
+def _node_keys(node: NodePlan) -> list[tuple[str, str]]:
+    keys = [
+        ("Sockets", str(node.sockets)),
+        ("CoresPerSocket", str(node.cores_per_socket)),
+        ("ThreadsPerCore", str(node.threads_per_core)),
+        ("RealMemory", str(node.memory_mib)),
+    ]
+    if node.gres:
+        keys.append(("Gres", ",".join(f"{key}:{count}" for key, count in node.gres.items())))
+    if node.features:
+        keys.append(("Features", ",".join(node.features)))
+    return keys + sorted(node.options.items())

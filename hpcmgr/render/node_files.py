@@ -1,0 +1,30 @@
+"""Files that lie on the compute node itself: the TaskProlog and its table of devices."""
+
+from __future__ import annotations
+
+from hpcmgr.plan import NodePlan, PlannedDevice
+from hpcmgr.render.environment import fill
+
+DEVICE_TABLE = "/etc/hpcmgr/devices"
+
+
+def render_node(node: NodePlan) -> dict[str, str]:
+    """File name (below /etc/hpcmgr) → text."""
+    return {
+        "devices": fill("devices.j2", rows=[_row(device) for device in node.devices]),
+        "task_prolog.sh": fill("task_prolog.sh.j2", table=DEVICE_TABLE),
+    }
+
+
+def _row(device: PlannedDevice) -> tuple[str, ...]:
+    """file, gres, profile, runtime, variable, how it counts, number.
+
+    The first file is what the prolog tries to open. ``-`` stands for nothing to set: no variable
+    is known, or Slurm sets it itself.
+    """
+    profile, visible = device.profile, device.profile.visible
+    head = (device.files[0], profile.gres_key, profile.name, profile.runtime)
+    if visible is None or visible.slurm:
+        return (*head, "-", "-", "-")
+    number = {"index": device.index, "local": None, "uuid": device.uuid}[visible.by]
+    return (*head, visible.variable, visible.by, "-" if number is None else str(number))

@@ -1,0 +1,1 @@
+"""Proving Slurm's files: rules, then Slurm's own daemons."""
