@@ -1,0 +1,153 @@
+"""Path 2, admission: request → candidates → score → rewrite.
+
+Pure and from memory: no file, no program, no query. What comes out is a decision; the service
+answers it, journals it and debits it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hpcmgr.errors import RequestError
+from hpcmgr.profile import ProfileLibrary
+from hpcmgr.settings import Site
+from hpcmgr.submit.binding import Binding, choose_binding
+from hpcmgr.submit.candidates import Candidate, find_candidates
+from hpcmgr.submit.direct import add_units
+from hpcmgr.submit.messages import text
+from hpcmgr.submit.request import Ask, Direct, JobFields, read_request
+from hpcmgr.submit.rewrite import Rewrite, rewrite
+from hpcmgr.submit.score import rank
+from hpcmgr.submit.selectors import Selectors, make_selectors
+from hpcmgr.submit.view import ClusterView
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What does not change between two submissions: the site, its profiles, its selectors."""
+
+    site: Site
+    library: ProfileLibrary
+    selectors: Selectors
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The outcome for one job. Just one of ``rewrite`` and ``error`` is set, or neither: the job is
+    none of ours. ``ranked`` best first, ``refused`` with their reasons."""
+
+    trace: str
+    request: str = ""
+    rewrite: Rewrite | None = None
+    error: str = ""
+    ranked: tuple[Candidate, ...] = ()
+    refused: tuple[Candidate, ...] = ()
+
+
+def make_policy(site: Site, library: ProfileLibrary) -> Policy:
+    """Check the names of the site's classes against the profiles.
+
+    Raises:
+        ConfigError: a name has two meanings.
+    """
+    return Policy(site, library, make_selectors(site, library))
+
+
+def decide(
+    fields: JobFields,
+    policy: Policy,
+    view: ClusterView,
+    granted: Mapping[str, int],
+    trace: str | None = None,
+    *,
+    late: bool = False,
+) -> Decision:
+    """Decide on one job; ``granted``: devices handed out since the view was taken. ``late``: it is
+    already in Slurm, where the enforce bit can no longer be set."""
+    trace = trace or f"t-{secrets.token_hex(6)}"
+    try:
+        request = read_request(fields, view.accelerators | {"gpu", "npu"})
+        if request is None:
+            return Decision(trace)
+        if isinstance(request, Direct):
+            return Decision(trace, "direct", add_units(request, fields, policy.library, view))
+        return _bind(request, fields, policy, view, granted, trace, late=late)
+    except RequestError as error:
+        return Decision(trace, fields.string("tres_per_node"), error=error.message)
+
+
+def _bind(
+    ask: Ask,
+    fields: JobFields,
+    policy: Policy,
+    view: ClusterView,
+    granted: Mapping[str, int],
+    trace: str,
+    *,
+    late: bool,
+) -> Decision:
+    selection = policy.selectors.find(ask.selector)
+    rule = policy.site.units_per_device_rule
+    candidates = find_candidates(ask, fields, selection, view, rule)
+    refused = tuple(c for c in candidates if c.refused)
+    ranked = rank(candidates, ask, fields, selection, view, policy.site.score, granted)
+    if not ranked:
+        error = _nothing_fits(ask, fields, policy, view, refused)
+        return Decision(trace, str(ask), error=error, refused=refused)
+    best = ranked[0]
+    if late:
+        binding = Binding(why_not="the job was bound after its submission")
+    else:
+        binding = choose_binding(
+            best,
+            ranked,
+            fields,
+            view.state.release,
+            movable=selection.job_class.binding == "movable",
+            per_task=ask.per_task,
+        )
+    done = rewrite(ask, fields, best, binding, selection.class_name, trace)
+    return Decision(trace, str(ask), done, ranked=tuple(ranked), refused=refused)
+
+
+def _nothing_fits(
+    ask: Ask,
+    fields: JobFields,
+    policy: Policy,
+    view: ClusterView,
+    refused: Sequence[Candidate],
+) -> str:
+    """Why, by device type, and the largest request of this sort that would fit."""
+    asked = fields.string("partition")
+    reasons = "; ".join(
+        f"{c.profile.gres_key}: {c.refused}"
+        for c in refused
+        if c.refused != "not what was asked for"
+    )
+    offers = _offers(ask, fields, policy, view)
+    return text(
+        "nothing",
+        request=ask,
+        partition=f" in partition {asked}" if asked else "",
+        why=(reasons or "no such device is in the cluster") + ".",
+        fitting=text("fitting", offers=offers) if offers else "",
+    )
+
+
+def _offers(ask: Ask, fields: JobFields, policy: Policy, view: ClusterView) -> str:
+    """For each allowed device type the most units that one node could give."""
+    selection = policy.selectors.find(ask.selector)
+    partitions = {p for p in fields.string("partition").split(",") if p}
+    offers = []
+    for profile, nodes in view.types:
+        units = profile.booked_units
+        here = [
+            node.gres[profile.gres_key]
+            for node in nodes
+            if node.usable and (not partitions or partitions & set(node.partitions))
+        ]
+        if units and here and not selection.allows(profile):
+            offers.append(f"compute:{profile.gres.type}:{units * max(here)}")
+    return ", ".join(offers)

@@ -1,0 +1,1 @@
+"""The scoring service: the skin around admission (sockets, snapshot, journal, late binding)."""

@@ -1,0 +1,136 @@
+"""The decision journal: SQLite, written by a thread of its own, never on the submit path.
+
+A full disk or a broken file loses records, is logged, and never stops an answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hpcmgr.admit import Decision
+from hpcmgr.errors import ServiceError
+from hpcmgr.submit.candidates import Candidate
+
+log = logging.getLogger(__name__)
+
+_TABLE = """
+CREATE TABLE IF NOT EXISTS decision (
+    trace TEXT, at REAL, kind TEXT, job_id TEXT, uid INTEGER, request TEXT, record TEXT
+);
+CREATE INDEX IF NOT EXISTS decision_trace ON decision (trace);
+CREATE INDEX IF NOT EXISTS decision_job ON decision (job_id);
+"""
+_BACKLOG = 100_000
+
+
+class Journal:
+    """Append-only. ``put`` never blocks and never fails."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._queue: queue.Queue[tuple[Any, ...] | None] = queue.Queue(_BACKLOG)
+        self._thread = threading.Thread(target=self._write, name="journal", daemon=True)
+        self._lost = 0
+        self._thread.start()
+
+    def put(
+        self, decision: Decision, *, kind: str = "submit", uid: int = -1, job_id: str = ""
+    ) -> None:
+        """Record a decision with all its candidates and their terms."""
+        row = (decision.trace, time.time(), kind, job_id, uid, decision.request, decision)
+        try:
+            self._queue.put_nowait(row)
+        except queue.Full:
+            self._lost += 1
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Write what is left, then stop."""
+        with contextlib.suppress(queue.Full):
+            self._queue.put_nowait(None)
+        self._thread.join(timeout)
+
+    def _write(self) -> None:
+        while True:
+            row = self._queue.get()
+            rows = [row]
+            with contextlib.suppress(queue.Empty):
+                while len(rows) < 500:
+                    rows.append(self._queue.get_nowait())
+            last = None in rows
+            self._store([r for r in rows if r is not None])
+            if last:
+                return
+
+    def _store(self, rows: list[tuple[Any, ...]]) -> None:
+        if not rows:
+            return
+        try:
+            with contextlib.closing(sqlite3.connect(self._path, timeout=5)) as db, db:
+                db.executescript(_TABLE)
+                db.executemany(
+                    "INSERT INTO decision VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    [(*row[:-1], json.dumps(describe(row[-1]))) for row in rows],
+                )
+        except (sqlite3.Error, OSError) as error:
+            self._lost += len(rows)
+            log.error("journal %s: %s (%d records lost so far)", self._path, error, self._lost)  # noqa: TRY400
+
+
+def describe(decision: Decision) -> dict[str, object]:
+    """A decision as plain data."""
+    return {
+        "trace": decision.trace,
+        "request": decision.request,
+        "error": decision.error,
+        "binding": dict(decision.rewrite.binding) if decision.rewrite else None,
+        "set": dict(decision.rewrite.set) if decision.rewrite else None,
+        "messages": list(decision.rewrite.messages) if decision.rewrite else [],
+        "candidates": [
+            *(_candidate(c) for c in decision.ranked),
+            *(_candidate(c) for c in decision.refused),
+        ],
+    }
+
+
+def _candidate(candidate: Candidate) -> dict[str, object]:
+    if candidate.refused:
+        return {"profile": candidate.profile.name, "refused": candidate.refused}
+    return {
+        "profile": candidate.profile.name,
+        "gres": candidate.gres,
+        "devices": candidate.devices,
+        "units": candidate.units,
+        "vram_gib": candidate.vram_gib,
+        "nodes": len(candidate.nodes),
+        "score": candidate.score,
+        "terms": {name: round(value, 4) for name, value in candidate.terms.items()},
+    }
+
+
+def read(path: Path, *, trace: str = "", job_id: str = "") -> Iterator[dict[str, Any]]:
+    """Records of one trace or job, oldest first.
+
+    Raises:
+        ServiceError: the journal cannot be read.
+    """
+    if not path.exists():
+        raise ServiceError(f"no journal at {path}", "is 'hpcmgr serve' of this site running here?")
+    query = "SELECT trace, at, kind, job_id, uid, request, record FROM decision WHERE "
+    query += "trace = ?" if trace else "job_id = ?"
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+            rows = db.execute(query + " ORDER BY at", (trace or job_id,)).fetchall()
+    except sqlite3.Error as error:
+        raise ServiceError(f"journal {path}: {error}") from error
+    for row in rows:
+        names = ("trace", "at", "kind", "job_id", "uid", "request")
+        yield {**dict(zip(names, row, strict=False)), **json.loads(row[-1])}

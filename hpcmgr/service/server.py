@@ -1,0 +1,212 @@
+"""``hpcmgr serve``: answers the shim from memory; everything slow happens beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+import signal
+import socket
+import time
+from pathlib import Path
+from typing import IO
+
+from hpcmgr.admit import Policy, decide
+from hpcmgr.errors import HpcmgrError, ServiceError, WireError
+from hpcmgr.service.binder import Binder
+from hpcmgr.service.journal import Journal
+from hpcmgr.service.snapshot import Snapshot
+from hpcmgr.service.wire import (
+    MAX_LINE,
+    Submission,
+    answer_of,
+    decode,
+    encode,
+    error_answer,
+    hold_answer,
+)
+from hpcmgr.slurm.capability import refuse_unsupported
+from hpcmgr.slurm.reader import read_cluster
+from hpcmgr.submit.view import make_view
+
+log = logging.getLogger(__name__)
+
+_CLIENT_SECONDS = 5.0
+
+
+class Server:
+    """One service: a socket, a snapshot that is refreshed, a journal, a binder of held jobs."""
+
+    def __init__(self, policy: Policy) -> None:
+        settings = policy.site.service
+        self._policy = policy
+        self._settings = settings
+        self._snapshot = Snapshot(settings.tentative, settings.snapshot_max_age)
+        self._journal = Journal(settings.state_dir / "journal.sqlite")
+        self._binder = Binder(policy, self._snapshot, self._journal)
+        self._stop = asyncio.Event()
+        self._failing = ""
+
+    async def run(self) -> None:
+        """Serve until SIGTERM or SIGINT."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        server = await asyncio.start_unix_server(
+            self._client, sock=_listen(self._settings.socket), limit=MAX_LINE
+        )
+        refresher = asyncio.create_task(self._refresh())
+        try:
+            log.warning("serving on %s", self._settings.socket)
+            await self._stop.wait()
+        finally:
+            refresher.cancel()
+            server.close()
+            with contextlib.suppress(asyncio.CancelledError):
+                await refresher
+            self._settings.socket.unlink(missing_ok=True)
+            self._journal.close()
+
+    async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(_CLIENT_SECONDS):
+                line = await _read_line(reader)
+                if line:
+                    writer.write(encode(self._answer(line)))
+                    await writer.drain()
+        except (TimeoutError, ConnectionError, asyncio.IncompleteReadError):
+            pass  # the shim has given up or never spoke; it knows what to do
+        finally:
+            writer.close()
+            with contextlib.suppress(ConnectionError, TimeoutError):
+                await writer.wait_closed()
+
+    def _answer(self, line: bytes) -> dict[str, object]:
+        try:
+            submission = decode(line)
+        except WireError as error:
+            log.warning("bad line: %s", error.message)
+            return error_answer(error)
+        try:
+            return self._decide(submission)
+        except Exception:
+            # A fault of ours must not lose the job: the shim holds it, the log tells us.
+            log.exception("decision failed")
+            return hold_answer("the service failed")
+
+    def _decide(self, submission: Submission) -> dict[str, object]:
+        current = self._snapshot.current()
+        if current is None:
+            return hold_answer("no recent picture of the cluster")
+        view, granted = current
+        decision = decide(submission.fields, self._policy, view, granted)
+        if decision.rewrite and decision.ranked:
+            best = decision.ranked[0]
+            self._snapshot.grant(best.gres, best.devices * submission.fields.nodes)
+        if decision.rewrite or decision.error:
+            self._journal.put(decision, uid=submission.uid)
+        return answer_of(decision)
+
+    async def _refresh(self) -> None:
+        while not self._stop.is_set():
+            started = time.monotonic()
+            try:
+                await asyncio.to_thread(self._cycle, started)
+            except HpcmgrError as error:
+                self._complain(error.message)
+            except Exception:
+                log.exception("refresh failed")
+            else:
+                self._complain("")
+            spent = time.monotonic() - started
+            await asyncio.sleep(max(0.1, self._settings.refresh - spent))
+
+    def _cycle(self, started: float) -> None:
+        state = read_cluster(started)
+        refuse_unsupported(state.release)
+        self._snapshot.swap(make_view(state, self._policy.library))
+        self._binder.bind_held()
+
+    def _complain(self, text: str) -> None:
+        """Say once that Slurm cannot be read, and once that it can again."""
+        if text and text != self._failing:
+            log.warning("cannot read the cluster: %s", text)
+        elif self._failing and not text:
+            log.warning("the cluster can be read again")
+        self._failing = text
+
+
+async def _read_line(reader: asyncio.StreamReader) -> bytes:
+    """One line; an overlong one is returned cut, so that it is answered as wrong."""
+    try:
+        return await reader.readuntil(b"\n")
+    except asyncio.IncompleteReadError as error:
+        return error.partial
+    except asyncio.LimitOverrunError:
+        return b"x" * (MAX_LINE + 1)
+
+
+def _listen(path: Path) -> socket.socket:
+    """A listening socket that only its owner may use.
+
+    Raises:
+        ServiceError: another service answers there, or the place cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists():
+        probe = socket.socket(socket.AF_UNIX)
+        with contextlib.closing(probe), contextlib.suppress(OSError):
+            probe.settimeout(1)
+            probe.connect(str(path))
+            raise ServiceError(
+                f"another service answers on {path}", "stop it first, or set service.socket"
+            )
+        path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX)
+    before = os.umask(0o177)
+    try:
+        listener.bind(str(path))
+    except OSError as error:
+        raise ServiceError(f"{path}: {error.strerror}", "set service.socket") from error
+    finally:
+        os.umask(before)
+    listener.listen(512)
+    return listener
+
+
+def lock_state(directory: Path) -> IO[str]:
+    """Hold the service's state for this process; kept open as long as it runs.
+
+    Raises:
+        ServiceError: a second service, or the directory cannot be written.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        file = (directory / "lock").open("w")
+    except OSError as error:
+        raise ServiceError(
+            f"{directory}: {error.strerror}", "it must belong to the user that runs the service"
+        ) from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise ServiceError(
+            f"another service uses {directory}", "two services would bind jobs twice"
+        ) from error
+    return file
+
+
+def serve(policy: Policy) -> None:
+    """Run the service in the foreground.
+
+    Raises:
+        ServiceError: it cannot start.
+    """
+    with lock_state(policy.site.service.state_dir):
+        asyncio.run(_run(policy))
+
+
+async def _run(policy: Policy) -> None:
+    await Server(policy).run()

@@ -1,0 +1,60 @@
+"""What admission answers from: a view that is swapped whole, and what was granted since.
+
+Granted devices are debited until the next view that was taken after them has had time to show
+them (``tentative`` seconds), so that two submissions in one refresh do not count on one device.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+from hpcmgr.submit.view import ClusterView
+
+Clock = Callable[[], float]
+
+
+class Snapshot:
+    """The current view and the tentative debits. Safe to use from several threads."""
+
+    def __init__(self, tentative: float, max_age: float, clock: Clock = time.monotonic) -> None:
+        self._view: ClusterView | None = None
+        self._granted: deque[tuple[float, str, int]] = deque()
+        self._tentative = tentative
+        self._max_age = max_age
+        self._clock = clock
+        self._lock = threading.Lock()
+
+    def swap(self, view: ClusterView) -> None:
+        """Take a new view; grants that it already shows are forgotten."""
+        with self._lock:
+            self._view = view
+            while self._granted and self._granted[0][0] < view.state.taken:
+                self._granted.popleft()
+
+    def current(self) -> tuple[ClusterView, dict[str, int]] | None:
+        """View and debits, None if there is no view or it is too old to decide on."""
+        with self._lock:
+            view, now = self._view, self._clock()
+            if view is None or now - view.state.taken > self._max_age:
+                return None
+            granted: dict[str, int] = {}
+            for when, gres, count in self._granted:
+                if now - when <= self._tentative:
+                    granted[gres] = granted.get(gres, 0) + count
+            return view, granted
+
+    def grant(self, gres: str, count: int) -> None:
+        """Debit ``count`` devices of ``name:type``."""
+        with self._lock:
+            self._granted.append((self._clock(), gres, count))
+            if len(self._granted) > 100_000:
+                self._granted.popleft()
+
+    @property
+    def age(self) -> float | None:
+        """Seconds since the view was taken, None without one."""
+        view = self._view
+        return None if view is None else self._clock() - view.state.taken

@@ -1,0 +1,112 @@
+"""Cores near the devices: which form of it a request can have on this release.
+
+Slurm's enforce-binding cannot be changed after submission, makes some requests impossible and, on
+some releases, some wait for ever. So it is used only where it is known to hold; where it is left
+out the user is told why. What holds where was seen running (docs/slurm.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hpcmgr.slurm.capability import has
+from hpcmgr.submit.candidates import Candidate, tasks_per_node
+from hpcmgr.submit.request import DISABLE_BIND, ENFORCE_BIND, NTASKS_SET, JobFields
+
+NODE, SOCKET = "node", "socket"
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """``form``: whether the devices are asked per node or per socket (with one socket a node).
+    ``tasks``: task count to set (None: leave). ``why_not``: for the user, "" if nothing is to be
+    said. ``fixed``: the job must keep its device type."""
+
+    enforce: bool = False
+    form: str = NODE
+    tasks: int | None = None
+    why_not: str = ""
+    fixed: bool = False
+
+
+def choose_binding(
+    chosen: Candidate,
+    able: Sequence[Candidate],
+    fields: JobFields,
+    release: str,
+    *,
+    movable: bool,
+    per_task: bool = False,
+) -> Binding:
+    """The binding for ``chosen``; ``able`` are all types that the job may be moved to."""
+    if fields.flag(ENFORCE_BIND) or fields.flag(DISABLE_BIND):
+        return Binding()  # the user has decided
+    if all(node.sockets == 1 for node in chosen.nodes):
+        return Binding()  # every core is near
+    form, why_not = _form(chosen, fields, release, per_task=per_task)
+    if why_not:
+        return Binding(why_not=why_not)
+    others = [c for c in able if c.profile.name != chosen.profile.name]
+    same_everywhere = form == NODE and all(
+        _form(c, fields, release, per_task=per_task) == (NODE, "") for c in others
+    )
+    if movable and others and not same_everywhere:
+        return Binding(why_not="the job may still move to another device type")
+    tasks = None if tasks_per_node(fields) else fields.nodes
+    return Binding(True, form, tasks, fixed=bool(others) and not same_everywhere)
+
+
+def _form(
+    candidate: Candidate, fields: JobFields, release: str, *, per_task: bool
+) -> tuple[str, str]:
+    """The form that holds for this type, or why none does."""
+    why_not = _why_never(candidate, fields, per_task=per_task)
+    if why_not:
+        return NODE, why_not
+    tasks = tasks_per_node(fields) or 1
+    by_count = fields.flag(NTASKS_SET)
+    if tasks > 1 and by_count and not has(release, "ENFORCE_SEVERAL_TASKS"):
+        return NODE, f"Slurm {release} would take all cores of a socket for several tasks"
+    if candidate.profile.gres.name == "gpu" or has(release, "ENFORCE_ANY_NAME"):
+        return NODE, ""
+    if not has(release, "ENFORCE_PER_SOCKET"):
+        return NODE, f"Slurm {release} cannot do it for {candidate.profile.gres.name} devices"
+    if tasks > 1:
+        return NODE, f"Slurm {release} cannot do it for several tasks with {candidate.gres}"
+    if candidate.devices > _surely_on_one_socket(candidate):
+        return NODE, f"{candidate.devices} x {candidate.gres} do not fit on one socket"
+    return SOCKET, ""
+
+
+def _why_never(candidate: Candidate, fields: JobFields, *, per_task: bool) -> str:
+    """Reasons that hold on every release."""
+    if per_task:
+        return "the request is per task"
+    if fields.exclusive:
+        return "--exclusive takes all cores of the node"
+    if fields.number("ntasks_per_node") and fields.flag(NTASKS_SET):
+        return "-n and --ntasks-per-node are both given"
+    if any(not node.sockets_of.get(candidate.gres) for node in candidate.nodes):
+        return "the place of the devices is not known on every node"
+    near = _cpus_near(candidate, fields)
+    if near < candidate.need.cpus:
+        return f"{candidate.need.cpus} CPUs asked, {near} are near the devices"
+    return ""
+
+
+def _surely_on_one_socket(candidate: Candidate) -> int:
+    """Devices that some socket of every node has at least, however they are spread."""
+    return min(
+        -(-node.gres[candidate.gres] // len(node.sockets_of[candidate.gres]))
+        for node in candidate.nodes
+    )
+
+
+def _cpus_near(candidate: Candidate, fields: JobFields) -> int:
+    """CPUs of one socket, on the smallest node that can serve."""
+    threads = fields.number("threads_per_core")
+    return min(
+        node.cores_per_socket * min(threads or node.threads_per_core, node.threads_per_core)
+        for node in candidate.nodes
+    )

@@ -1,0 +1,252 @@
+"""Which device types could ever serve a request, how many devices it takes, and on which nodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hpcmgr.profile import DeviceProfile
+from hpcmgr.settings import JobClass
+from hpcmgr.slurm.hostlist import expand
+from hpcmgr.slurm.state import NodeState
+from hpcmgr.submit.request import NTASKS_SET, Ask, JobFields
+from hpcmgr.submit.selectors import Selection
+from hpcmgr.submit.view import ClusterView
+
+VRAM_PER_DEVICE = 40
+"""At most one device for every 40 GiB begun, as at most one for every 8 units begun: a request for
+much memory shall not become many small devices."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """CPUs and memory of one node that the job takes beside its devices (MiB)."""
+
+    cpus: int
+    memory_mib: int
+    cpus_given: bool
+    memory_given: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One device type for one request, per node. ``refused`` says why it cannot serve; ``terms``
+    and ``score`` are filled by scoring."""
+
+    profile: DeviceProfile
+    devices: int = 0
+    units: int = 0
+    vram_gib: int = 0
+    nodes: tuple[NodeState, ...] = ()
+    need: Need = Need(1, 0, cpus_given=False, memory_given=False)
+    refused: str = ""
+    terms: Mapping[str, float] = field(default_factory=dict)
+    score: float = 0.0
+
+    @property
+    def gres(self) -> str:
+        """``name:type``."""
+        return self.profile.gres_key
+
+
+def find_candidates(
+    ask: Ask, fields: JobFields, selection: Selection, view: ClusterView, rule: int
+) -> list[Candidate]:
+    """Every device type of the cluster, able or refused with its reason, in order of name.
+
+    ``rule``: at most one device for every so many units begun.
+    """
+    return [
+        _candidate(ask, fields, selection, view, profile, nodes, rule)
+        for profile, nodes in view.types
+    ]
+
+
+def _candidate(
+    ask: Ask,
+    fields: JobFields,
+    selection: Selection,
+    view: ClusterView,
+    profile: DeviceProfile,
+    nodes: tuple[NodeState, ...],
+    rule: int,
+) -> Candidate:
+    refused = selection.allows(profile)
+    if refused:
+        return Candidate(profile, refused=refused)
+    job_class = selection.job_class
+    count = _device_count(ask, job_class, profile, rule)
+    if isinstance(count, str):
+        return Candidate(profile, refused=count)
+    need = _need(fields, job_class, profile, count)
+    per_node = count * ((tasks_per_node(fields) or 1) if ask.per_task else 1)
+    wanted = _Wanted(
+        gres=profile.gres_key,
+        count=per_node,
+        need=need,
+        partitions=frozenset(_partitions(fields, view)),
+        features=frozenset(job_class.features) | _plain_features(fields.string("features")),
+        excluded=frozenset(_names(fields.string("exc_nodes"))),
+        most=max(node.gres.get(profile.gres_key, 0) for node in nodes),
+    )
+    able, why = _able_nodes(nodes, wanted, fields.nodes)
+    return Candidate(
+        profile,
+        devices=count,
+        units=count * (profile.booked_units or 0),
+        vram_gib=count * (profile.memory_gib or 0),
+        nodes=able,
+        need=need,
+        refused=why,
+    )
+
+
+def _device_count(ask: Ask, job_class: JobClass, profile: DeviceProfile, rule: int) -> int | str:
+    """The fewest devices that fit (for a per-task request: of one task), or why none do."""
+    units, memory = profile.booked_units, profile.memory_gib
+    if units is None:
+        return "its units are not known: set units in site.yaml"
+    if job_class.units_per_device_min and units < job_class.units_per_device_min:
+        return f"{units} units a device, the class wants {job_class.units_per_device_min}"
+    each = max(ask.vram_each or 0, job_class.memory_per_device_gib or 0)
+    if each and (memory is None or memory < each):
+        return f"{memory or 'unknown'} GiB a device, {each} asked"
+    if ask.vram_total and memory is None:
+        return "its memory is not known"
+    count = max(1, job_class.devices_min, -(-ask.units // units))
+    most = max(1, job_class.devices_min, -(-ask.units // rule))
+    if ask.vram_total and memory:
+        count = max(count, -(-ask.vram_total // memory))
+        most = max(most, -(-ask.vram_total // VRAM_PER_DEVICE))
+    if job_class.devices_max:
+        most = min(most, job_class.devices_max)
+    if count > most:
+        return f"would take {count} devices, at most {most} for this request"
+    return count
+
+
+def _need(fields: JobFields, job_class: JobClass, profile: DeviceProfile, count: int) -> Need:
+    cpus, cpus_given = _asked_cpus(fields)
+    if not cpus_given:
+        each = job_class.cpus_per_device or profile.cpus_per_device
+        cpus = each * count if each else 1
+    memory, memory_given = _asked_memory(fields, cpus)
+    if not memory_given:
+        each = job_class.mem_per_device_mib or profile.mem_per_device_mib
+        memory = each * count if each else 0
+    return Need(cpus, memory, cpus_given, memory_given)
+
+
+def _asked_cpus(fields: JobFields) -> tuple[int, bool]:
+    """CPUs on one node that the user asked for, and whether he asked at all."""
+    per_task = fields.number("cpus_per_task")
+    tasks = tasks_per_node(fields)
+    least = fields.number("pn_min_cpus")
+    given = bool(per_task or tasks or (least and least > 1))
+    return max((per_task or 1) * (tasks or 1), least or 1), given
+
+
+def tasks_per_node(fields: JobFields) -> int | None:
+    """Tasks on one node, if the user gave a task count of any sort."""
+    per_node = fields.number("ntasks_per_node")
+    if per_node:
+        return per_node
+    tasks = fields.number("num_tasks")
+    if tasks and fields.flag(NTASKS_SET):
+        return -(-tasks // fields.nodes)
+    return None
+
+
+def _asked_memory(fields: JobFields, cpus: int) -> tuple[int, bool]:
+    node = fields.number("min_mem_per_node")
+    if node is not None:
+        return node, True
+    per_cpu = fields.number("min_mem_per_cpu")
+    if per_cpu is not None:
+        return per_cpu * cpus, True
+    return 0, False
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What a node must offer."""
+
+    gres: str
+    count: int
+    need: Need
+    partitions: frozenset[str]
+    features: frozenset[str]
+    excluded: frozenset[str]
+    most: int
+
+    def missing(self, node: NodeState) -> str:
+        """Why this node can never run it; "" if it can."""
+        reason = f" ({node.reason})" if node.reason else ""
+        tests = (
+            (
+                not self.partitions or self.partitions & set(node.partitions),
+                f"not in partition {', '.join(sorted(self.partitions))}",
+            ),
+            (node.usable, f"{node.name} is {node.state.lower()}{reason}"),
+            (node.name not in self.excluded, "excluded by the request"),
+            (
+                self.features <= node.features,
+                f"lacks the feature {', '.join(sorted(self.features - node.features))}",
+            ),
+            (
+                node.gres.get(self.gres, 0) >= self.count,
+                f"at most {self.most} on a node, {self.count} needed",
+            ),
+            (
+                node.cpus >= self.need.cpus,
+                f"{self.need.cpus} CPUs needed, a node has {node.cpus}",
+            ),
+            (
+                node.memory >= self.need.memory_mib,
+                f"{self.need.memory_mib} MiB needed, a node has {node.memory}",
+            ),
+        )
+        return next((why for good, why in tests if not good), "")
+
+
+def _able_nodes(
+    nodes: tuple[NodeState, ...], wanted: _Wanted, asked: int
+) -> tuple[tuple[NodeState, ...], str]:
+    """Nodes that could ever run it, and what took the most of the others away."""
+    lost: dict[str, int] = {}
+    able = []
+    for node in nodes:
+        why = wanted.missing(node)
+        if why:
+            lost[why] = lost.get(why, 0) + 1
+        else:
+            able.append(node)
+    if len(able) >= asked:
+        return tuple(able), ""
+    if able:
+        return tuple(able), f"{asked} nodes asked, {len(able)} can serve"
+    return (), max(lost, key=lambda w: (lost[w], w)) if lost else "no node has it"
+
+
+def _partitions(fields: JobFields, view: ClusterView) -> set[str]:
+    asked = {p for p in fields.string("partition").split(",") if p}
+    if asked:
+        return asked
+    default = view.state.default_partition
+    return {default} if default else set()
+
+
+def _plain_features(text: str) -> set[str]:
+    """Features that must all be there; an expression with alternatives or counts is Slurm's to
+    judge, so nothing is concluded from it."""
+    if not text or not re.fullmatch(r"[\w.-]+(?:[&,][\w.-]+)*", text):
+        return set()
+    return set(re.split(r"[&,]", text))
+
+
+def _names(text: str) -> set[str]:
+    try:
+        return set(expand(text)) if text else set()
+    except ValueError:
+        return set()

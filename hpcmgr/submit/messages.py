@@ -1,0 +1,37 @@
+"""Every text that a user sees at submission, in one catalogue that a site can translate."""
+
+from __future__ import annotations
+
+TEXTS = {
+    "bound": "{request} becomes {devices}: {units} units, {vram} GiB of device memory{per_node}",
+    "more_units": "{granted} units are booked: whole devices are handed out ({asked} asked)",
+    "direct_units": "{request} books {units} units, {vram} GiB of device memory{per_node}",
+    "not_near": "cores near the devices are not enforced: {why}",
+    "fixed_type": "bound to {devices}: cores near the device are enforced, so it keeps this type",
+    "no_count": "{request}: no count given, taken as 1",
+    "bad_form": "{text}: a request is compute:N, compute:SELECTOR:N, vram:GiB or vram:each:GiB",
+    "bad_count": "{name}: {count!r} is no whole number from 1 to {most}",
+    "bad_memory": "vram: {count!r} is no amount of memory: 80 (GiB), 80G, 1.5T or 40960M",
+    "unknown_selector": "compute:{word}: no class, kind, runtime, vendor or profile of that name"
+    "{maybe}; valid: {valid}",
+    "unbound_word": "compute:unbound is set by the system alone; ask for compute:N",
+    "vram_selector": "vram:{word}: only vram:GiB (total on a node) or vram:each:GiB",
+    "twice": "{name} is asked twice; give it once",
+    "mixed_gpus": "compute cannot stand beside --gpus or another device request ({other}): "
+    "ask for compute:N alone, or for devices alone",
+    "per_socket": "compute per socket is not known: ask with --gres=compute:N (each node) or "
+    "--tres-per-task=gres/compute:N",
+    "per_job": "compute for the whole job is not known: ask with --gres=compute:N for each node",
+    "task_vram": "vram with --tres-per-task is not known: ask with --gres=compute:N,vram:M",
+    "hard_totals": "--gpus=N cannot carry units truly over several nodes: ask per node with "
+    "--gpus-per-node or --gres",
+    "nothing": "{request}: no device fits{partition}. {why}{fitting}",
+    "fitting": " What would fit: {offers}.",
+    "unit_unknown": "device type {gres} is not known here",
+}
+"""Text by key; ``{…}`` is filled by the caller."""
+
+
+def text(key: str, **values: object) -> str:
+    """The text of ``key``, filled."""
+    return TEXTS[key].format(**values)

@@ -1,0 +1,98 @@
+"""Selectors: the word between ``compute:`` and the count.
+
+A class of site.yaml, a kind, a runtime, a vendor, a profile or its GRES type. No word has two
+meanings: a site whose names clash is refused when it is loaded, not when a user asks.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hpcmgr.errors import ConfigError, Problem, RequestError
+from hpcmgr.profile import DeviceProfile, ProfileLibrary
+from hpcmgr.settings import JobClass, Site
+from hpcmgr.submit.messages import text
+
+ATTRIBUTES = ("kind", "runtime", "vendor", "name")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a selector means: a class, and profile names that it is narrowed to (None: all)."""
+
+    class_name: str
+    job_class: JobClass
+    profiles: frozenset[str] | None = None
+
+    def allows(self, profile: DeviceProfile) -> str | None:
+        """None if the class allows the device type, else why not."""
+        if self.profiles is not None and profile.name not in self.profiles:
+            return "not what was asked for"
+        for value, allowed, what in (
+            (profile.kind, self.job_class.kinds, "kinds"),
+            (profile.runtime, self.job_class.runtimes, "runtimes"),
+            (profile.vendor, self.job_class.vendors, "vendors"),
+            (profile.name, self.job_class.profiles, "profiles"),
+        ):
+            if allowed and value not in allowed:
+                return f"class {self.class_name} allows only {what} {', '.join(allowed)}"
+        return None
+
+
+@dataclass(frozen=True)
+class Selectors:
+    """Every selector word of a site."""
+
+    words: Mapping[str, Selection]
+    default: Selection
+
+    def find(self, word: str | None) -> Selection:
+        """The meaning of ``word`` (None: the default class).
+
+        Raises:
+            RequestError: nothing has that name; with the nearest and all valid ones.
+        """
+        if word is None:
+            return self.default
+        found = self.words.get(word)
+        if found is None:
+            close = difflib.get_close_matches(word, self.words, n=1)
+            maybe = f", did you mean {close[0]!r}?" if close else ""
+            valid = ", ".join(sorted(self.words))
+            raise RequestError(text("unknown_selector", word=word, maybe=maybe, valid=valid))
+        return found
+
+
+def make_selectors(site: Site, library: ProfileLibrary) -> Selectors:
+    """Collect all words.
+
+    Raises:
+        ConfigError: two things of different sort have one name.
+    """
+    default = Selection("default", site.default_class)
+    owner: dict[str, str] = {}
+    words: dict[str, Selection] = {}
+    problems: list[Problem] = []
+    for name, job_class in site.classes.items():
+        owner[name], words[name] = "class", Selection(name, job_class)
+    for attribute in ATTRIBUTES:
+        for profile in library.profiles:
+            word = str(getattr(profile, attribute))
+            sort = "profile" if attribute == "name" else attribute
+            if owner.setdefault(word, sort) != sort:
+                problems.append(Problem(None, None, f"{word!r} is both {owner[word]} and {sort}"))
+                continue
+            names = (words[word].profiles or frozenset()) if word in words else frozenset()
+            words[word] = Selection("default", site.default_class, names | {profile.name})
+    for profile in library.profiles:
+        # A GRES type is a short name for its profile wherever no other word is meant.
+        words.setdefault(
+            profile.gres.type,
+            Selection("default", site.default_class, frozenset({profile.name})),
+        )
+    if problems:
+        unique = tuple(dict.fromkeys(problems))
+        raise ConfigError(unique, "a selector has one meaning: rename the class in site.yaml")
+    return Selectors(words, default)

@@ -1,0 +1,54 @@
+"""The cluster as admission sees it: built in the background, read-only, swapped whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hpcmgr.profile import DeviceProfile, ProfileLibrary
+from hpcmgr.slurm.state import ClusterState, NodeState
+from hpcmgr.slurm.tres import parse_gres_list
+
+
+@dataclass(frozen=True)
+class ClusterView:
+    """``types``: device types that the cluster has, with their nodes. ``waiting``: devices that
+    waiting jobs ask for, by ``name:type``; held jobs do not count."""
+
+    state: ClusterState
+    types: tuple[tuple[DeviceProfile, tuple[NodeState, ...]], ...]
+    waiting: Mapping[str, int]
+
+    @property
+    def accelerators(self) -> frozenset[str]:
+        """GRES names of devices."""
+        return frozenset(profile.gres.name for profile, _ in self.types)
+
+
+def make_view(state: ClusterState, library: ProfileLibrary) -> ClusterView:
+    """Index ``state`` by device type."""
+    by_key: dict[str, list[NodeState]] = {}
+    for node in state.nodes:
+        for key in node.gres:
+            by_key.setdefault(key, []).append(node)
+    types = tuple(
+        (profile, tuple(by_key[profile.gres_key]))
+        for profile in library.profiles
+        if profile.gres_key in by_key
+    )
+    return ClusterView(state, types, _waiting(state))
+
+
+def _waiting(state: ClusterState) -> dict[str, int]:
+    waiting: dict[str, int] = {}
+    for job in state.pending:
+        if job.held:
+            continue
+        try:
+            items = parse_gres_list(job.tres_per_node)
+        except ValueError:
+            continue
+        for item in items:
+            key = f"{item.name}:{item.type}" if item.type else item.name
+            waiting[key] = waiting.get(key, 0) + (item.number or 0) * job.nodes
+    return waiting
