@@ -104,7 +104,7 @@ def _bind(
             best,
             ranked,
             fields,
-            view.state.release,
+            view.release,
             movable=selection.job_class.binding == "movable",
             per_task=ask.per_task,
         )

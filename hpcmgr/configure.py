@@ -72,7 +72,7 @@ def idle_state(site: Site) -> ClusterState:
         )
         for node in cluster_plan(site).nodes
     )
-    return ClusterState(0.0, site.slurm.version or NEWEST, nodes)
+    return ClusterState(0.0, site.slurm.version or str(NEWEST), nodes)
 
 
 def _sockets(node: NodePlan) -> dict[str, frozenset[int]]:

@@ -27,7 +27,7 @@ from hpcmgr.service.wire import (
     error_answer,
     hold_answer,
 )
-from hpcmgr.slurm.capability import refuse_unsupported
+from hpcmgr.slurm.capability import why_unsupported
 from hpcmgr.slurm.reader import read_cluster
 from hpcmgr.submit.view import make_view
 
@@ -125,8 +125,11 @@ class Server:
 
     def _cycle(self, started: float) -> None:
         state = read_cluster(started)
-        refuse_unsupported(state.release)
-        self._snapshot.swap(make_view(state, self._policy.library))
+        view = make_view(state, self._policy.library)
+        unsupported = why_unsupported(view.release)
+        if unsupported:
+            raise ServiceError(unsupported)
+        self._snapshot.swap(view)
         self._binder.bind_held()
 
     def _complain(self, text: str) -> None:

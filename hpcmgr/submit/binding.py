@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hpcmgr.slurm.capability import has
+from hpcmgr.slurm.capability import Release, has
 from hpcmgr.submit.candidates import Candidate, tasks_per_node
 from hpcmgr.submit.request import DISABLE_BIND, ENFORCE_BIND, NTASKS_SET, JobFields
 
@@ -34,7 +34,7 @@ def choose_binding(
     chosen: Candidate,
     able: Sequence[Candidate],
     fields: JobFields,
-    release: str,
+    release: Release,
     *,
     movable: bool,
     per_task: bool = False,
@@ -58,7 +58,7 @@ def choose_binding(
 
 
 def _form(
-    candidate: Candidate, fields: JobFields, release: str, *, per_task: bool
+    candidate: Candidate, fields: JobFields, release: Release, *, per_task: bool
 ) -> tuple[str, str]:
     """The form that holds for this type, or why none does."""
     why_not = _why_never(candidate, fields, per_task=per_task)
@@ -66,11 +66,11 @@ def _form(
         return NODE, why_not
     tasks = tasks_per_node(fields) or 1
     by_count = fields.flag(NTASKS_SET)
-    if tasks > 1 and by_count and not has(release, "ENFORCE_SEVERAL_TASKS"):
+    if tasks > 1 and by_count and not has(release, "ENFORCE_BINDING_SEVERAL_TASKS"):
         return NODE, f"Slurm {release} would take all cores of a socket for several tasks"
-    if candidate.profile.gres.name == "gpu" or has(release, "ENFORCE_ANY_NAME"):
+    if candidate.profile.gres.name == "gpu" or has(release, "NPU_ENFORCE_BINDING_ALL_SOCKETS"):
         return NODE, ""
-    if not has(release, "ENFORCE_PER_SOCKET"):
+    if not has(release, "NPU_BINDING_PER_SOCKET"):
         return NODE, f"Slurm {release} cannot do it for {candidate.profile.gres.name} devices"
     if tasks > 1:
         return NODE, f"Slurm {release} cannot do it for several tasks with {candidate.gres}"

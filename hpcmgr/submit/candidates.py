@@ -31,8 +31,9 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One device type for one request, per node. ``refused`` says why it cannot serve; ``terms``
-    and ``score`` are filled by scoring."""
+    """One device type for one request, per node. ``refused`` says why it can never serve,
+    ``waits`` why it cannot while its nodes are out of service; ``terms`` and ``score`` are filled
+    by scoring."""
 
     profile: DeviceProfile
     devices: int = 0
@@ -41,6 +42,7 @@ class Candidate:
     nodes: tuple[NodeState, ...] = ()
     need: Need = Need(1, 0, cpus_given=False, memory_given=False)
     refused: str = ""
+    waits: str = ""
     terms: Mapping[str, float] = field(default_factory=dict)
     score: float = 0.0
 
@@ -90,7 +92,7 @@ def _candidate(
         excluded=frozenset(_names(fields.string("exc_nodes"))),
         most=max(node.gres.get(profile.gres_key, 0) for node in nodes),
     )
-    able, why = _able_nodes(nodes, wanted, fields.nodes)
+    able, waits, refused = _able_nodes(nodes, wanted, fields.nodes)
     return Candidate(
         profile,
         devices=count,
@@ -98,7 +100,8 @@ def _candidate(
         vram_gib=count * (profile.memory_gib or 0),
         nodes=able,
         need=need,
-        refused=why,
+        refused=refused,
+        waits=waits,
     )
 
 
@@ -182,13 +185,11 @@ class _Wanted:
 
     def missing(self, node: NodeState) -> str:
         """Why this node can never run it; "" if it can."""
-        reason = f" ({node.reason})" if node.reason else ""
         tests = (
             (
                 not self.partitions or self.partitions & set(node.partitions),
                 f"not in partition {', '.join(sorted(self.partitions))}",
             ),
-            (node.usable, f"{node.name} is {node.state.lower()}{reason}"),
             (node.name not in self.excluded, "excluded by the request"),
             (
                 self.features <= node.features,
@@ -212,21 +213,33 @@ class _Wanted:
 
 def _able_nodes(
     nodes: tuple[NodeState, ...], wanted: _Wanted, asked: int
-) -> tuple[tuple[NodeState, ...], str]:
-    """Nodes that could ever run it, and what took the most of the others away."""
+) -> tuple[tuple[NodeState, ...], str, str]:
+    """Nodes that could run it; why it must wait for nodes that are out of service; why it can
+    never run. As Slurm does, a job may wait for a node that is down: it may come back."""
     lost: dict[str, int] = {}
-    able = []
+    able: list[NodeState] = []
+    out: list[NodeState] = []
     for node in nodes:
         why = wanted.missing(node)
         if why:
             lost[why] = lost.get(why, 0) + 1
         else:
-            able.append(node)
+            (able if node.usable else out).append(node)
     if len(able) >= asked:
-        return tuple(able), ""
-    if able:
-        return tuple(able), f"{asked} nodes asked, {len(able)} can serve"
-    return (), max(lost, key=lambda w: (lost[w], w)) if lost else "no node has it"
+        return tuple(able), "", ""
+    if len(able) + len(out) >= asked:
+        return tuple(able + out), _out_of_service(out), ""
+    if able or out:
+        return (), "", f"{asked} nodes asked, {len(able) + len(out)} can serve"
+    return (), "", max(lost, key=lambda w: (lost[w], w)) if lost else "no node has it"
+
+
+def _out_of_service(nodes: list[NodeState]) -> str:
+    """``gpu01 is idle+drain (fan) and 3 more``."""
+    first = nodes[0]
+    reason = f" ({first.reason})" if first.reason else ""
+    more = f" and {len(nodes) - 1} more are out" if len(nodes) > 1 else ""
+    return f"{first.name} is {first.state.lower()}{reason}{more}"
 
 
 def _partitions(fields: JobFields, view: ClusterView) -> set[str]:

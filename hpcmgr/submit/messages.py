@@ -7,7 +7,7 @@ TEXTS = {
     "more_units": "{granted} units are booked: whole devices are handed out ({asked} asked)",
     "direct_units": "{request} books {units} units, {vram} GiB of device memory{per_node}",
     "not_near": "cores near the devices are not enforced: {why}",
-    "fixed_type": "bound to {devices}: cores near the device are enforced, so it keeps this type",
+    "waits": "the job waits until the nodes are back: {why}",
     "no_count": "{request}: no count given, taken as 1",
     "bad_form": "{text}: a request is compute:N, compute:SELECTOR:N, vram:GiB or vram:each:GiB",
     "bad_count": "{name}: {count!r} is no whole number from 1 to {most}",

@@ -118,6 +118,8 @@ def _messages(
     ]
     if ask.units and candidate.units > ask.units:
         lines.append(text("more_units", granted=candidate.units, asked=ask.units))
+    if candidate.waits:
+        lines.append(text("waits", why=candidate.waits))
     if binding.why_not:
         lines.append(text("not_near", why=binding.why_not))
     return tuple(lines)

@@ -29,14 +29,16 @@ def rank(
     weights: Weights,
     granted: Mapping[str, int],
 ) -> list[Candidate]:
-    """Able candidates, best first; ties are broken by name. ``granted``: devices by ``name:type``
-    that were handed out since the view was taken."""
+    """Able candidates, best first, those in service before all others; ties are broken by name.
+
+    ``granted``: devices by ``name:type`` that were handed out since the view was taken.
+    """
     scored = [
         _scored(c, ask, fields, selection, view, weights, granted.get(c.gres, 0))
         for c in candidates
         if not c.refused
     ]
-    return sorted(scored, key=lambda c: (-c.score, c.profile.name))
+    return sorted(scored, key=lambda c: (bool(c.waits), -c.score, c.profile.name))
 
 
 def _scored(
@@ -77,7 +79,7 @@ def _free_nodes(candidate: Candidate, granted: int) -> int:
     free = sum(
         1
         for node in candidate.nodes
-        if node.free(candidate.gres) >= candidate.devices and _room(node, candidate)
+        if node.usable and node.free(candidate.gres) >= candidate.devices and _room(node, candidate)
     )
     spare = sum(node.free(candidate.gres) for node in candidate.nodes) - granted
     return min(free, max(0, spare // candidate.devices))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hpcmgr.profile import DeviceProfile, ProfileLibrary
+from hpcmgr.slurm.capability import Release
 from hpcmgr.slurm.state import ClusterState, NodeState
 from hpcmgr.slurm.tres import parse_gres_list
 
@@ -16,6 +17,7 @@ class ClusterView:
     waiting jobs ask for, by ``name:type``; held jobs do not count."""
 
     state: ClusterState
+    release: Release
     types: tuple[tuple[DeviceProfile, tuple[NodeState, ...]], ...]
     waiting: Mapping[str, int]
 
@@ -26,7 +28,11 @@ class ClusterView:
 
 
 def make_view(state: ClusterState, library: ProfileLibrary) -> ClusterView:
-    """Index ``state`` by device type."""
+    """Index ``state`` by device type.
+
+    Raises:
+        ValueError: its release is no Slurm version.
+    """
     by_key: dict[str, list[NodeState]] = {}
     for node in state.nodes:
         for key in node.gres:
@@ -36,7 +42,7 @@ def make_view(state: ClusterState, library: ProfileLibrary) -> ClusterView:
         for profile in library.profiles
         if profile.gres_key in by_key
     )
-    return ClusterView(state, types, _waiting(state))
+    return ClusterView(state, Release.parse(state.release), types, _waiting(state))
 
 
 def _waiting(state: ClusterState) -> dict[str, int]:

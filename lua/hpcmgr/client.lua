@@ -1,8 +1,8 @@
 -- One question to the service and its answer: socket, time limit, circuit breaker.
 --
--- slurmctld holds locks while this runs, so the whole call has one deadline. It is measured here and
--- set anew before each step: LuaSocket's own limit is one of the step, and a service that sends a
--- byte now and then would stretch it. A connection per call: a kept one would be inherited by
+-- slurmctld holds locks while this runs, so the whole call has one deadline. It is measured here
+-- and set anew before each step: LuaSocket's own limit is one of the step, and a service that sends
+-- a byte now and then would stretch it. A connection per call: a kept one would be inherited by
 -- slurmctld's children and be dead after each restart of the service.
 
 local client = {}
@@ -35,37 +35,40 @@ client.now = function()
     return have_socket and now() or os.time()
 end
 
--- Seconds left, or nil. The clock is the wall's: if it was set back the step gets one full limit,
--- never more.
-local function left(start, limit)
-    local rest = limit - (now() - start)
-    if rest > limit then
-        return limit
-    end
-    if rest > 0 then        -- a limit of 0 or below means "for ever" to LuaSocket
-        return rest
+-- A function that says how many seconds are left of `limit`, nil when none are: a negative limit
+-- means "for ever" to LuaSocket. The clock is the wall's; if it is set back, the step before is not
+-- counted, but nothing of what was counted comes back.
+local function deadline(limit)
+    local last, rest = now(), limit
+    return function()
+        local time = now()
+        rest = rest - math.max(time - last, 0)
+        last = time
+        if rest > 0 then
+            return rest
+        end
     end
 end
 
 -- Read up to the end of the line: one byte with a limit, then what is there already. A receive of
 -- "*l" would take any amount of memory, one of a number would wait for all of it.
-local function read_line(conn, start, limit)
+local function read_line(conn, left)
     local chunks, size = {}, 0
     while true do
-        local rest = left(start, limit)
+        local rest = left()
         if not rest then
             return nil, "no answer within the time limit"
         end
         conn:settimeout(rest, "t")
-        local chunk, fault, part = conn:receive(1)
-        if not fault then
-            conn:settimeout(0, "t")
-            local more
-            more, fault, part = conn:receive(LINE_LIMIT)
-            chunk = chunk .. (more or part or "")
-        else
-            chunk = part or ""
+        local chunk, fault = conn:receive(1)
+        if fault == "timeout" then
+            return nil, "no answer within the time limit"
+        elseif fault then
+            return nil, "connection " .. tostring(fault) .. " before the end of the answer"
         end
+        conn:settimeout(0, "t")
+        local more, _, part = conn:receive(LINE_LIMIT)
+        chunk = chunk .. (more or part or "")
         size = size + #chunk
         local stop = chunk:find("\n", 1, true)
         chunks[#chunks + 1] = stop and chunk:sub(1, stop - 1) or chunk
@@ -75,19 +78,16 @@ local function read_line(conn, start, limit)
         if stop then
             return table.concat(chunks)
         end
-        if fault and fault ~= "timeout" then
-            return nil, "connection " .. tostring(fault) .. " before the end of the answer"
-        end
     end
 end
 
-local function exchange(conn, path, line, start, limit)
-    conn:settimeout(left(start, limit) or 0, "t")
+local function exchange(conn, path, line, left)
+    conn:settimeout(left() or 0, "t")
     local ok, fault = conn:connect(path)
     if not ok then
         return nil, "connect: " .. tostring(fault)
     end
-    local rest = left(start, limit)
+    local rest = left()
     if not rest then
         return nil, "no connection within the time limit"
     end
@@ -96,17 +96,17 @@ local function exchange(conn, path, line, start, limit)
     if not ok then
         return nil, "send: " .. tostring(fault)
     end
-    return read_line(conn, start, limit)
+    return read_line(conn, left)
 end
 
 local function transact(path, line, limit)
-    local start = now()
+    local left = deadline(limit)
     local make = type(unix) == "table" and unix.stream or unix
     local conn, fault = make()
     if not conn then
         return nil, "socket: " .. tostring(fault)
     end
-    local ok, answer, reason = pcall(exchange, conn, path, line, start, limit)
+    local ok, answer, reason = pcall(exchange, conn, path, line, left)
     pcall(conn.close, conn)
     if not ok then
         return nil, "fault in the shim: " .. tostring(answer)

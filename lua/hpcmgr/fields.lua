@@ -18,17 +18,14 @@ local STRINGS = {
     "tres_per_task", "user_name", "wckey",
 }
 
--- The width says which NO_VAL means "unset".
+-- The width says which NO_VAL means "unset". The priority is 0 where the user asked for --hold.
 local NUMBERS = {
     bitflags = 64, cores_per_socket = 16, cpus_per_task = 16, het_job_offset = 32, max_cpus = 32,
     max_nodes = 32, min_cpus = 32, min_mem_per_cpu = 64, min_mem_per_node = 64, min_nodes = 32,
     ntasks_per_node = 16, ntasks_per_socket = 16, ntasks_per_tres = 16, num_tasks = 32,
-    pn_min_cpus = 16, shared = 16, sockets_per_node = 16, threads_per_core = 16, time_limit = 32,
-    user_id = 32,
+    pn_min_cpus = 16, priority = 32, shared = 16, sockets_per_node = 16, threads_per_core = 16,
+    time_limit = 32, user_id = 32,
 }
-
--- Width of every number that is looked at: priority is not sent.
-local WIDTH = setmetatable({ priority = 32 }, { __index = NUMBERS })
 
 -- The only fields an answer may set. Order matters to nobody but a reader of the log.
 local WRITABLE_STRINGS = {
@@ -66,14 +63,14 @@ end
 
 local function number_of(job, name)
     local value = job[name]
-    if type(value) == "number" and value == value and value ~= UNSET[WIDTH[name]] then
+    if type(value) == "number" and value == value and value ~= UNSET[NUMBERS[name]] then
         return value
     end
 end
 
 -- In an update every value that is there counts: an empty string clears the field.
 function fields.is_set(job, name)
-    if WIDTH[name] then
+    if NUMBERS[name] then
         return number_of(job, name) ~= nil
     end
     return job[name] ~= nil
@@ -176,7 +173,7 @@ local function number_fault(key, value)
         or value % 1 ~= 0 then
         return key .. " is no whole number between 0 and 2^31-1"
     end
-    if WIDTH[key] == 16 and value >= UNSET[16]
+    if NUMBERS[key] == 16 and value >= UNSET[16]
         and not (key == "ntasks_per_tres" and value == UNSET[16]) then
         return key .. " does not fit its field"
     end
@@ -229,7 +226,8 @@ function fields.rewrite_fault(request, set, kind, neutral, accelerators)
         end
         for _, item in ipairs(fields.items(after or before or "")) do
             device = device or accelerators[item.name] and item.parts[#item.parts] ~= "0"
-            if neutral[item.name] and (#item.parts ~= 1 or not item.parts[1]:find("^[1-9]%d*$")) then
+            local count = #item.parts == 1 and item.parts[1] or ""
+            if neutral[item.name] and not count:find("^[1-9]%d*$") then
                 return name .. " holds units that are not booked by a plain count"
             end
         end
@@ -315,7 +313,8 @@ function fields.write(job, writes)
     end
 end
 
--- JSON out of objects of objects, strings, numbers and booleans, so that a job can be held even where lua-cjson is missing.
+-- JSON out of objects, strings, numbers and booleans; own, so that a job can be held even where
+-- lua-cjson is missing.
 local ESCAPES = { ['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t" }
 
 -- Bytes that are no UTF-8 would make the whole line unreadable to the service.

@@ -14,7 +14,7 @@ local MANAGED = {
     "min_mem_per_node", "min_mem_per_cpu", "sockets_per_node", "ntasks_per_tres",
 }
 
--- Why a user's update is refused: "units", "managed" or "release", with the field; nil if it is not.
+-- Why a user's update is refused ("units", "managed" or "release") with the field, or nil.
 function modify.fault(job, record, neutral)
     for _, list in ipairs({ fields.REQUESTS, fields.PER_TRES }) do
         for _, name in ipairs(list) do

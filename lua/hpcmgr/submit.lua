@@ -181,11 +181,9 @@ local function away(job, case, reason)
         return reject(TEXT.count:format(names))
     end
     local trace = new_trace()
-    -- A job that its owner submitted with --hold stays held when it is bound.
     local record = "hpcmgr:" .. fields.json(
-        { v = 1, state = "unbound", trace = trace, held = job.priority == 0 or nil,
-          request = request },
-        { "v", "state", "trace", "held", "request" })
+        { v = 1, state = "unbound", trace = trace, request = request },
+        { "v", "state", "trace", "request" })
     write(job, case, fields.hold_writes(request, ("%s:unbound:%.0f"):format(units, count), record))
     for _, line in ipairs(TEXT.held) do
         tell(line:format(names))

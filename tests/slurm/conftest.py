@@ -33,4 +33,5 @@ def site(running_site: ReferenceSite) -> ReferenceSite:
     running_site.reset()
     if running_site.service is None or not running_site.service.alive:
         running_site.start_service()
+        running_site.close_breaker()
     return running_site

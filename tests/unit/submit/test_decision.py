@@ -120,16 +120,24 @@ def test_a_class_prefers_and_restricts() -> None:
     assert "allows only kinds gpu" in submit(MIXED, rules, "compute:train:16").error
 
 
-def test_drained_nodes_and_other_partitions_are_no_candidates() -> None:
-    """A node that Slurm would not use is not offered, and the reason is told."""
-    state = cluster(
-        node("a01", gres={"gpu:a100": 1}, usable=False, state="IDLE+DRAIN", reason="fan"),
-        node("a02", gres={"gpu:a100": 1}, partitions=("debug",)),
-    )
+def test_nodes_of_other_partitions_are_no_candidates() -> None:
+    """A partition that was asked for, or the default one, bounds the choice."""
+    state = cluster(node("a02", gres={"gpu:a100": 1}, partitions=("debug",)))
 
-    error = submit(state, policy(A100), "compute:8").error
+    assert "not in partition main" in submit(state, policy(A100), "compute:8").error
 
-    assert "a01 is idle+drain (fan)" in error or "not in partition main" in error
+
+def test_a_type_whose_nodes_are_out_comes_last_but_may_be_waited_for() -> None:
+    """A drained node may come back: Slurm takes such a job, so do we, and say what it waits for."""
+    drained = node("a01", gres={"gpu:a100": 1}, usable=False, state="IDLE+DRAIN", reason="fan")
+    npu = node("n01", gres={"npu:ascend910b3": 1}, used={"npu:ascend910b3": 1})
+
+    alone = submit(cluster(drained), RULES, "compute:8").rewrite
+    both = submit(cluster(drained, npu), RULES, "compute:8")
+
+    assert alone is not None
+    assert "a01 is idle+drain (fan)" in alone.messages[1]
+    assert gres(both).startswith("npu:")
 
 
 def test_cpus_and_memory_a_device_are_used_where_the_user_gave_none() -> None:

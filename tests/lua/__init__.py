@@ -1,0 +1,1 @@
+"""The shim under Lua 5.1, without slurmctld."""
