@@ -19,7 +19,8 @@ _GRES = re.compile(
 _OUT = frozenset(
     {
         "DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "FUTURE", "INVAL", "INVALID_REG",
-        "MAINT", "NOT_RESPONDING", "POWERING_DOWN", "REBOOT_ISSUED", "REBOOT_REQUESTED", "UNKNOWN",
+        "MAINT", "MAINTENANCE", "NOT_RESPONDING", "POWERING_DOWN", "REBOOT_ISSUED",
+        "REBOOT_REQUESTED", "UNKNOWN",
     }
 )  # fmt: skip
 
@@ -91,7 +92,7 @@ class ClusterState:
 def parse_record(line: str) -> dict[str, str]:
     """``Key=value`` pairs of one line of ``scontrol -o``; values may hold spaces."""
     marks = list(_KEY.finditer(line))
-    ends = [mark.start() for mark in marks[1:]] + [len(line)]
+    ends = [*(mark.start() for mark in marks[1:]), len(line)][: len(marks)]
     record: dict[str, str] = {}
     for mark, end in zip(marks, ends, strict=True):
         record.setdefault(mark[1], line[mark.end() : end].strip())

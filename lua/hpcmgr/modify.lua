@@ -14,23 +14,32 @@ local MANAGED = {
     "min_mem_per_node", "min_mem_per_cpu", "sockets_per_node", "ntasks_per_tres",
 }
 
--- Why a user's update is refused ("units", "managed" or "release") with the field, or nil.
-function modify.fault(job, record, neutral)
+local function names(job, words)
     for _, list in ipairs({ fields.REQUESTS, fields.PER_TRES }) do
         for _, name in ipairs(list) do
             local text = job[name]
-            if type(text) == "string" and fields.names_any(text, neutral) then
-                return "units", name
+            if type(text) == "string" and fields.names_any(text, words) then
+                return name
             end
         end
     end
+end
+
+-- Why a user's update is refused ("units", "devices", "managed" or "release") with the field, or
+-- nil. Units given by an update would run without a device; devices, without their units.
+function modify.fault(job, record, neutral, accelerators)
+    local name = names(job, neutral)
+    if name then
+        return "units", name
+    end
     local comment = record.admin_comment
     if type(comment) ~= "string" or comment:sub(1, 7) ~= "hpcmgr:" then
-        return nil
+        name = names(job, accelerators)
+        return name and "devices", name
     end
-    for _, name in ipairs(MANAGED) do
-        if fields.is_set(job, name) then
-            return "managed", name
+    for _, managed in ipairs(MANAGED) do
+        if fields.is_set(job, managed) then
+            return "managed", managed
         end
     end
     -- What a user wrote stands in the record too, but JSON escapes its quotes.

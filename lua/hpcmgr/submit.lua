@@ -17,6 +17,7 @@ local TEXT = {
     fault = "internal error in the choice of devices; tell your administrator",
     site = "internal error in the site's job_submit.lua; tell your administrator",
     units = "%s cannot be given in neutral units to a job that exists: cancel it and submit anew",
+    devices = "%s would get devices without their units: cancel the job and submit anew",
     managed = "%s is managed by hpcmgr for this job: cancel it and submit anew",
     release = "this job waits for its devices and is released by itself; it can be cancelled",
 }
@@ -324,7 +325,7 @@ function hpcmgr.modify(job, record, _, uid)
     if admins[uid] then
         return slurm.SUCCESS
     end
-    local ok, why, name = pcall(modify.fault, job, record, neutral)
+    local ok, why, name = pcall(modify.fault, job, record, neutral, accelerators)
     if ok and not why then
         return slurm.SUCCESS
     end

@@ -29,8 +29,9 @@ def test_a_managed_field_of_a_managed_job_is_the_services(field: str) -> None:
 
     assert host.modify(update, BOUND) == ERROR
     assert field in host.lines("user")[0]
-    assert host.modify(update, {}) == SUCCESS
-    assert host.modify(update, {"admin_comment": "a note of ours"}) == SUCCESS
+    others = ERROR if "gpu" in str(MANAGED[field]) else SUCCESS
+    assert host.modify(update, {}) == others
+    assert host.modify(update, {"admin_comment": "a note of ours"}) == others
 
 
 @pytest.mark.parametrize("field", FREE)
@@ -48,6 +49,15 @@ def test_units_cannot_be_given_to_any_job_by_update(text: str, field: str) -> No
 
     assert host.modify(update_of(**{field: text}), {}) == ERROR
     assert "submit" in host.lines("user")[0]
+
+
+def test_devices_cannot_be_given_to_any_job_by_update() -> None:
+    """They would hold no units: quotas and bills would miss them."""
+    host = Slurmctld()
+
+    assert host.modify(update_of(tres_per_node="gres/gpu:8"), {}) == ERROR
+    assert "without their units" in host.lines("user")[0]
+    assert host.modify(update_of(tres_per_node="gres/tmpfs:8"), {}) == SUCCESS
 
 
 @pytest.mark.parametrize("priority", [1, INFINITE])

@@ -12,7 +12,7 @@ from hpcmgr.discovery import discover as discover_host
 from hpcmgr.discovery import open_host
 from tests.unit.discovery.conftest import LIBRARY, Recording, at
 
-HOSTS = ("mixed", "npu8", "t4x4")
+HOSTS = ("a100x8", "cpu01", "mixed", "npu8", "t4x4")
 
 
 @pytest.mark.parametrize("name", HOSTS)

@@ -1,0 +1,281 @@
+"""Every rule, with the smallest change to a good site that breaks it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from hpcmgr.slurm.capability import Release
+from hpcmgr.verify.configuration import read_configuration
+from hpcmgr.verify.finding import Finding, Severity
+from hpcmgr.verify.rules import apply_rules
+from hpcmgr.verify.values import Machine
+from tests.verify_cases import BROKEN, GOOD, Broken, lay_out
+
+TREE = "SwitchName=s1 Nodes=g[01-40]\nSwitchName=s2 Nodes=n[1-2]\nSwitchName=top Switches=s[1-2]\n"
+WITH_TREE = {"slurm.conf": GOOD["slurm.conf"] + "TopologyPlugin=topology/tree\n"}
+WITH_BLOCK = {"slurm.conf": GOOD["slurm.conf"] + "TopologyPlugin=topology/block\n"}
+
+
+def lint(
+    tmp_path: Path, files: Mapping[str, str], release: str = "24.11.5", **machines: Machine
+) -> list[Finding]:
+    """Findings of the rules for the good site with some files replaced."""
+    directory = lay_out({**GOOD, **files}, tmp_path)
+    return apply_rules(read_configuration(directory, Release.parse(release), machines))
+
+
+def told(findings: list[Finding]) -> set[tuple[str, str]]:
+    return {(f.severity.value, f.rule) for f in findings}
+
+
+def swap(file: str, old: str, new: str) -> dict[str, str]:
+    assert old in GOOD[file]
+    return {file: GOOD[file].replace(old, new)}
+
+
+@pytest.mark.parametrize("release", ["23.11.4", "24.11.5", "25.05", "25.11.7", "26.05.5"])
+def test_a_good_site_has_no_finding(tmp_path: Path, release: str) -> None:
+    """No false alarm, on any supported release."""
+    assert lint(tmp_path, {}, release) == []
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [b for b in BROKEN if not b.needs_slurm or b.file == "gres.conf"],
+    ids=lambda b: b.name,
+)
+def test_a_fault_is_an_error_at_its_line(tmp_path: Path, broken: Broken) -> None:
+    """File and line point to what has to be changed."""
+    findings = lint(tmp_path, broken.files)
+
+    hits = [f for f in findings if f.rule == broken.rule and f.severity is Severity.ERROR]
+    assert broken.at in [(f.place.file.name, f.place.line) for f in hits if f.place.file]
+
+
+@pytest.mark.parametrize(
+    ("files", "severity", "rule"),
+    [
+        ({"cgroup.conf": "ConstrainCores=yes\n"}, "error", "constrain-devices"),
+        ({"cgroup.conf": "ConstrainDevices=no\n"}, "error", "constrain-devices"),
+        (swap("slurm.conf", ",task/cgroup", ""), "error", "task-plugin"),
+        (swap("slurm.conf", "proctrack/cgroup", "proctrack/pgid"), "warning", "proctrack"),
+        (swap("slurm.conf", "select/cons_tres", "select/linear"), "error", "select-type"),
+        (swap("slurm.conf", "JobSubmitPlugins=lua\n", ""), "error", "job-submit"),
+        (swap("hpcmgr.conf", "TaskProlog", "#TaskProlog"), "warning", "task-prolog"),
+        (swap("hpcmgr.conf", ",compute:24", ""), "warning", "neutral-missing"),
+        (swap("slurm.conf", "AccountingStorageType", "#"), "error", "accounting-slurmdbd"),
+        (swap("hpcmgr.conf", "=gres/compute,gres/vram", "=gres/vram"), "error",
+         "billing-untracked"),
+        ({"slurm.conf": GOOD["slurm.conf"] + "SlurmdParameters=config_overrides\n"}, "warning",
+         "config-overrides"),
+        (swap("hpcmgr.conf", "NodeName=n[1-2]", "NodeName=g[39-40]"), "error", "node-twice"),
+        (swap("hpcmgr.conf", "NodeName=n[1-2]", "NodeName=n[a-b]"), "error", "hostlist"),
+        (swap("hpcmgr.conf", "npu:ascend910b:4", "npu:ascend910b:four"), "error", "gres-form"),
+        (swap("hpcmgr.conf", "npu:ascend910b:4", "npu:ascend910b:2,npu:2"), "error", "mixed-type"),
+        (swap("hpcmgr.conf", "npu:ascend910b:4", "npu:ascend910b:3"), "warning", "count-high"),
+        (swap("hpcmgr.conf", ",vram:256", ""), "warning", "gres-not-in-node"),
+        (swap("hpcmgr.conf", "Sockets=2 CoresPerSocket=8 ThreadsPerCore=2", "CPUs=32"), "warning",
+         "cores-unchecked"),
+        (swap("hpcmgr.conf", "ThreadsPerCore=2", "ThreadsPerCore=2 CPUs=48"), "error",
+         "cpus-differ"),
+    ],
+)  # fmt: skip
+def test_slurm_conf_and_cgroup_conf(
+    tmp_path: Path, files: dict[str, str], severity: str, rule: str
+) -> None:
+    """Isolation, admission, accounting and node lines."""
+    assert (severity, rule) in told(lint(tmp_path, files))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "severity", "rule"),
+    [
+        ("File=/dev/nvidia[0-1] Cores=0-7", "Count=2", "error", "gpu-without-file"),
+        ("Cores=0-7\nNodeName=g[01-40] Name=gpu", "\nNodeName=g[01-40] Name=gpu", "warning",
+         "mixed-cores"),
+        ("NodeName=g[01-40] Name=gpu", "Name=gpu NodeName=g[01-40]", "error", "gres-first-key"),
+        ("NodeName=g[01-40] Name=gpu", "Type=a100 Name=gpu", "error", "gres-first-key"),
+        ("File=/dev/nvidia[0-1]", "Count=3 File=/dev/nvidia[0-1]", "error", "count-files"),
+        ("Count=32", "Count=4.0", "error", "count-form"),
+        ("Count=32", "Count=1 Count=32", "warning", "key-twice"),
+        ("File=/dev/nvidia[0-1]", "MultipleFiles=/dev/nvidia0", "error", "multiple-files"),
+        ("File=/dev/nvidia[0-1]", "File=/dev/nvidia[1-0]", "error", "file-list"),
+        ("File=/dev/nvidia[0-1]", "File=nvidia[0-1]", "error", "file-list"),
+        ("Flags=CountOnly", "Flags=CountOnyl", "warning", "flag-unknown"),
+        ("Flags=CountOnly", "", "warning", "count-only"),
+        ("Cores=0-7", "Cores=0-7 Flags=CountOnly", "error", "count-only-file"),
+        ("Type=a100", "Type=A100", "error", "name-unsafe"),
+        ("Type=a100", "Type=8", "warning", "name-unsafe"),
+        ("Type=a100", "Type=a100-80g", "warning", "name-unsafe"),
+        ("Cores=0-7", "Cores=zero", "error", "cores-form"),
+        ("Cores=0-7", "Cores=32-39", "error", "cores-beyond"),
+        ("NodeName=n[1-2]", "NodeName=m[1-2]", "warning", "gres-unknown-node"),
+        ("NodeName=g[01-40] Name=gpu", "AutoDetect=nvml:\nNodeName=g[01-40] Name=gpu", "warning",
+         "autodetect-value"),
+        ("NodeName=g[01-40] Name=gpu", "AutoDetect=amdgpu\nNodeName=g[01-40] Name=gpu", "error",
+         "autodetect-value"),
+        ("NodeName=g[01-40] Name=gpu", "AutoDetect=nvml\nNodeName=g[01-40] Name=gpu", "warning",
+         "autodetect-records"),
+        ("NodeName=g[01-40]", "AutoDetect=nvml\nAutoDetect=rsmi\nNodeName=g[01-40]", "error",
+         "autodetect-two"),
+        ("NodeName=g[01-40] Name=gpu", "Name=gpu AutoDetect=nvml", "error", "autodetect-inline"),
+    ],
+)  # fmt: skip
+def test_gres_conf(tmp_path: Path, old: str, new: str, severity: str, rule: str) -> None:
+    """Records of gres.conf and AutoDetect."""
+    assert old in GOOD["gres.conf"]
+    changed = {"gres.conf": GOOD["gres.conf"].replace(old, new, 1)}
+
+    assert (severity, rule) in told(lint(tmp_path, changed))
+
+
+@pytest.mark.parametrize(
+    ("topology", "severity", "rule", "line"),
+    [
+        (TREE.replace("n[1-2]", "n[1-2],m3"), "error", "topology-unknown-node", 2),
+        (TREE.replace("n[1-2]", "n[1-2],g05"), "error", "topology-node-twice", 2),
+        (TREE.replace("n[1-2]", "n1"), "warning", "topology-node-missing", None),
+        (TREE + "SwitchName=top2 Switches=s1\n", "error", "topology-two-parents", 4),
+        (TREE.replace("s[1-2]", "s[1-3]"), "error", "topology-no-switch", 3),
+        (TREE + "SwitchName=s1 Nodes=g01\n", "error", "topology-name-twice", 1),
+        (TREE.replace("n[1-2]", "n[x]"), "error", "hostlist", 2),
+        ("# nothing\n", "warning", "topology-empty", None),
+    ],
+)
+def test_a_tree(tmp_path: Path, topology: str, severity: str, rule: str, line: int | None) -> None:
+    """What Slurm accepts silently in topology.conf is told."""
+    findings = lint(tmp_path, {**WITH_TREE, "topology.conf": topology})
+
+    assert (severity, rule, line) in [(f.severity.value, f.rule, f.place.line) for f in findings]
+
+
+def test_a_good_tree_has_no_finding(tmp_path: Path) -> None:
+    """Switches, leaves and all nodes in their places."""
+    assert lint(tmp_path, {**WITH_TREE, "topology.conf": TREE}) == []
+
+
+def test_an_empty_topology_is_fatal_on_26_05_only(tmp_path: Path) -> None:
+    """24.11 runs with it, 26.05 does not start."""
+    files = {**WITH_TREE, "topology.conf": ""}
+
+    assert ("warning", "topology-empty") in told(lint(tmp_path / "a", files, "24.11.5"))
+    assert ("error", "topology-empty") in told(lint(tmp_path / "b", files, "26.05.5"))
+
+
+def test_a_small_block_is_fatal_before_25_05_only(tmp_path: Path) -> None:
+    """24.11 does not start with a block below the base size, 26.05 runs."""
+    blocks = "BlockName=b1 Nodes=g[01-40]\nBlockName=b2 Nodes=n[1-2]\nBlockSizes=4\n"
+    files = {**WITH_BLOCK, "topology.conf": blocks}
+
+    assert ("error", "topology-block-small") in told(lint(tmp_path / "a", files, "24.11.5"))
+    assert lint(tmp_path / "b", files, "26.05.5") == []
+
+
+def test_topology_yaml_is_read_where_the_release_has_it(tmp_path: Path) -> None:
+    """Unknown nodes are found in it; older releases do not read it at all."""
+    text = (
+        "- topology: fabric\n  cluster_default: true\n  tree:\n    switches:\n"
+        "      - switch: s1\n        nodes: g[01-40],m1\n"
+    )
+    files = {"topology.yaml": text}
+
+    newer = lint(tmp_path / "a", files, "26.05.5")
+    assert [(f.rule, f.place.line) for f in newer] == [("topology-unknown-node", 6)]
+    older = lint(tmp_path / "b", files, "24.11.5")
+    assert told(older) == {("warning", "topology-yaml-release")}
+
+
+@pytest.mark.parametrize("text", ["a: [", "x: 1\n", "- 1\n", ""])
+def test_a_broken_topology_yaml_is_an_error(tmp_path: Path, text: str) -> None:
+    """No YAML, or not a list of topologies."""
+    findings = lint(tmp_path, {"topology.yaml": text}, "26.05.5")
+
+    assert ("error", "topology-yaml") in told(findings)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "release", "bad"),
+    [
+        ("flat", "24.11.5", True),
+        ("flat", "26.05.5", False),
+        ("default", "26.05.5", True),
+        ("3d_torus", "26.05.5", True),
+        ("ring", "25.11.7", True),
+    ],
+)
+def test_topology_plugins_come_and_go(tmp_path: Path, plugin: str, release: str, bad: bool) -> None:
+    """A plugin that the release does not have stops slurmctld."""
+    files = {"slurm.conf": GOOD["slurm.conf"] + f"TopologyPlugin=topology/{plugin}\n"}
+
+    found = ("error", "topology-plugin-release") in told(lint(tmp_path, files, release))
+    assert found is bad
+
+
+def test_cores_rules_follow_the_release(tmp_path: Path) -> None:
+    """Half a socket: allowed before 24.11.2. Two of four sockets: refused from 25.11 on."""
+    half = swap("gres.conf", "Cores=0-7", "Cores=0-3")
+    four = {
+        **swap("hpcmgr.conf", "Sockets=2 CoresPerSocket=8", "Sockets=4 CoresPerSocket=4"),
+    }
+    rule = "cores-socket"
+
+    assert ("warning", rule) in told(lint(tmp_path / "a", half, "24.11.1"))
+    assert ("error", rule) in told(lint(tmp_path / "b", half, "24.11.2"))
+    assert ("warning", rule) in told(lint(tmp_path / "c", four, "25.05.3"))
+    assert ("error", rule) in told(lint(tmp_path / "d", four, "25.11.0"))
+
+
+def test_env_flags_of_a_name_agree(tmp_path: Path) -> None:
+    """NVIDIA and AMD cards of one node cannot both be called gpu with their own flags."""
+    gres = GOOD["gres.conf"].replace("Cores=0-7", "Cores=0-7 Flags=nvidia_gpu_env", 1)
+    gres = gres.replace("Cores=8-15", "Cores=8-15 Flags=amd_gpu_env", 1)
+
+    assert ("error", "env-flags") in told(lint(tmp_path, {"gres.conf": gres}))
+
+
+def test_types_of_equal_hash_are_told(tmp_path: Path) -> None:
+    """Slurm adds letters by position modulo 4, so abcdx and xbcda are one type to it."""
+    text = (
+        GOOD["gres.conf"]
+        .replace("Type=a100", "Type=xbcda", 1)
+        .replace("Type=a100", "Type=abcdx", 1)
+    )
+    node = swap("hpcmgr.conf", "gpu:a100:4", "gpu:xbcda:2,gpu:abcdx:2")
+
+    assert ("error", "hash-collision") in told(lint(tmp_path, {"gres.conf": text, **node}))
+
+
+def test_one_device_under_two_names_is_told(tmp_path: Path) -> None:
+    """Slurm looks at one GRES name at a time and would hand the device out twice."""
+    gres = GOOD["gres.conf"].replace("/dev/davinci[2-3]", "/dev/davinci[2-3]") + (
+        "NodeName=n[1-2] Name=gpu Type=x File=/dev/davinci0\n"
+    )
+
+    assert ("error", "file-twice") in told(lint(tmp_path, {"gres.conf": gres}))
+
+
+def test_a_node_line_that_differs_from_the_inventory_is_told(tmp_path: Path) -> None:
+    """Where the machine is known, the line must say the same."""
+    findings = lint(tmp_path, {}, g07=Machine(1, 16, 2))
+
+    assert ("error", "machine-differs") in told(findings)
+
+
+def test_hpcmgr_conf_alone_is_checked_as_far_as_it_goes(tmp_path: Path) -> None:
+    """The rendered files without the site's slurm.conf: a note, and no complaint about the rest."""
+    files = {name: text for name, text in GOOD.items() if name != "slurm.conf"}
+    directory = lay_out(files, tmp_path)
+
+    findings = apply_rules(read_configuration(directory, Release.parse("24.11.5")))
+
+    assert told(findings) == {("note", "fragment")}
+
+
+def test_an_empty_directory_is_an_error(tmp_path: Path) -> None:
+    """There is nothing to verify, and that is said."""
+    findings = apply_rules(read_configuration(tmp_path, Release.parse("24.11.5")))
+
+    assert ("error", "slurm-conf") in told(findings)
