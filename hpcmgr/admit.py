@@ -88,7 +88,7 @@ def _bind(
     *,
     late: bool,
 ) -> Decision:
-    selection = policy.selectors.find(ask.selector)
+    selection = policy.selectors.find(ask.selector, (profile for profile, _ in view.types))
     rule = policy.site.units_per_device_rule
     candidates = find_candidates(ask, fields, selection, view, rule)
     refused = tuple(c for c in candidates if c.refused)
@@ -106,7 +106,7 @@ def _bind(
             fields,
             view.release,
             movable=selection.job_class.binding == "movable",
-            per_task=ask.per_task,
+            exclusive=fields.exclusive or view.gives_whole_nodes(fields.string("partition")),
         )
     done = rewrite(ask, fields, best, binding, selection.class_name, trace)
     return Decision(trace, str(ask), done, ranked=tuple(ranked), refused=refused)

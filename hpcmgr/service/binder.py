@@ -13,7 +13,7 @@ from dataclasses import replace
 from hpcmgr.admit import Decision, Policy, decide
 from hpcmgr.errors import CommandError
 from hpcmgr.service.journal import Journal
-from hpcmgr.service.snapshot import Snapshot
+from hpcmgr.service.snapshot import Snapshot, devices_of
 from hpcmgr.slurm.command import run
 from hpcmgr.slurm.tres import parse_gres_list
 from hpcmgr.slurm.update import release_job, update_job
@@ -58,8 +58,7 @@ class Binder:
                 return False
             update_job(job_id, decision.rewrite.set)
             if decision.ranked:
-                best = decision.ranked[0]
-                self._snapshot.grant(best.gres, best.devices * fields.nodes)
+                self._snapshot.grant(*devices_of(decision, fields))
             self._journal.put(decision, kind="bind", job_id=job_id)
             if fields.number("priority") != 0:  # zero: the user held it himself
                 release_job(job_id)

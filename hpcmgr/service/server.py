@@ -17,7 +17,7 @@ from hpcmgr.admit import Policy, decide
 from hpcmgr.errors import HpcmgrError, ServiceError, WireError
 from hpcmgr.service.binder import Binder
 from hpcmgr.service.journal import Journal
-from hpcmgr.service.snapshot import Snapshot
+from hpcmgr.service.snapshot import Snapshot, devices_of
 from hpcmgr.service.wire import (
     MAX_LINE,
     Submission,
@@ -103,8 +103,7 @@ class Server:
         view, granted = current
         decision = decide(submission.fields, self._policy, view, granted)
         if decision.rewrite and decision.ranked:
-            best = decision.ranked[0]
-            self._snapshot.grant(best.gres, best.devices * submission.fields.nodes)
+            self._snapshot.grant(*devices_of(decision, submission.fields))
         if decision.rewrite or decision.error:
             self._journal.put(decision, uid=submission.uid)
         return answer_of(decision)

@@ -11,9 +11,19 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from hpcmgr.admit import Decision
+from hpcmgr.submit.candidates import tasks_per_node
+from hpcmgr.submit.request import JobFields
 from hpcmgr.submit.view import ClusterView
 
 Clock = Callable[[], float]
+
+
+def devices_of(decision: Decision, fields: JobFields) -> tuple[str, int]:
+    """``name:type`` and how many of it the job takes in all: nodes, tasks and array counted."""
+    best = decision.ranked[0]
+    each = tasks_per_node(fields) or 1 if best.per_task else 1
+    return best.gres, best.devices * each * fields.nodes * fields.jobs
 
 
 class Snapshot:

@@ -196,18 +196,21 @@ def parse_pending(text: str) -> Iterable[PendingJob]:
             job_id=job_id,
             partition=partition,
             priority=_number(priority, 0),
-            nodes=_number(nodes, 1) * _array_tasks(job_id),
+            nodes=_number(nodes, 1) * _tasks_of(job_id),
             tres_per_node=tres,
             held="Held" in reason or priority == "0",
         )
 
 
-def _array_tasks(job_id: str) -> int:
-    """``12_[3-6,9%2]`` → 5."""
-    found = re.search(r"_\[([\d,:-]+)", job_id)
-    if not found:
-        return 1
+def _tasks_of(job_id: str) -> int:
+    """``12_[3-6,9%2]`` → 5, ``12`` and ``12_3`` → 1."""
+    found = re.search(r"_\[([^\]]*)", job_id)
+    return array_tasks(found[1]) if found else 1
+
+
+def array_tasks(indices: str) -> int:
+    """Tasks of an array: ``"3-6,9%2"`` → 5; 1 for "" or what cannot be read."""
     total = 0
-    for low, high, step in re.findall(r"(\d+)(?:-(\d+)(?::(\d+))?)?", found[1]):
-        total += len(range(int(low), int(high or low) + 1, int(step or 1)))
+    for low, high, step in re.findall(r"(\d+)(?:-(\d+)(?::(\d+))?)?", indices.split("%")[0]):
+        total += len(range(int(low), int(high or low) + 1, int(step or 1) or 1))
     return max(1, total)

@@ -37,19 +37,22 @@ def choose_binding(
     release: Release,
     *,
     movable: bool,
-    per_task: bool = False,
+    exclusive: bool,
 ) -> Binding:
-    """The binding for ``chosen``; ``able`` are all types that the job may be moved to."""
+    """The binding for ``chosen``; ``able`` are all types that the job may be moved to.
+
+    ``exclusive``: the job gets its nodes alone, by its own wish or by its partition's.
+    """
     if fields.flag(ENFORCE_BIND) or fields.flag(DISABLE_BIND):
         return Binding()  # the user has decided
     if all(node.sockets == 1 for node in chosen.nodes):
         return Binding()  # every core is near
-    form, why_not = _form(chosen, fields, release, per_task=per_task)
+    form, why_not = _form(chosen, fields, release, exclusive=exclusive)
     if why_not:
         return Binding(why_not=why_not)
     others = [c for c in able if c.profile.name != chosen.profile.name]
     same_everywhere = form == NODE and all(
-        _form(c, fields, release, per_task=per_task) == (NODE, "") for c in others
+        _form(c, fields, release, exclusive=exclusive) == (NODE, "") for c in others
     )
     if movable and others and not same_everywhere:
         return Binding(why_not="the job may still move to another device type")
@@ -58,10 +61,10 @@ def choose_binding(
 
 
 def _form(
-    candidate: Candidate, fields: JobFields, release: Release, *, per_task: bool
+    candidate: Candidate, fields: JobFields, release: Release, *, exclusive: bool
 ) -> tuple[str, str]:
     """The form that holds for this type, or why none does."""
-    why_not = _why_never(candidate, fields, per_task=per_task)
+    why_not = _why_never(candidate, fields, exclusive=exclusive)
     if why_not:
         return NODE, why_not
     tasks = tasks_per_node(fields) or 1
@@ -79,11 +82,11 @@ def _form(
     return SOCKET, ""
 
 
-def _why_never(candidate: Candidate, fields: JobFields, *, per_task: bool) -> str:
+def _why_never(candidate: Candidate, fields: JobFields, *, exclusive: bool) -> str:
     """Reasons that hold on every release."""
-    if per_task:
+    if candidate.per_task:
         return "the request is per task"
-    if fields.exclusive:
+    if exclusive:
         return "--exclusive takes all cores of the node"
     if fields.number("ntasks_per_node") and fields.flag(NTASKS_SET):
         return "-n and --ntasks-per-node are both given"

@@ -31,9 +31,11 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One device type for one request, per node. ``refused`` says why it can never serve,
-    ``waits`` why it cannot while its nodes are out of service; ``terms`` and ``score`` are filled
-    by scoring."""
+    """One device type for one request, per node (or per task).
+
+    ``refused`` says why it can never serve, ``waits`` why it cannot while its nodes are out of
+    service; ``terms`` and ``score`` are filled by scoring.
+    """
 
     profile: DeviceProfile
     devices: int = 0
@@ -41,6 +43,7 @@ class Candidate:
     vram_gib: int = 0
     nodes: tuple[NodeState, ...] = ()
     need: Need = Need(1, 0, cpus_given=False, memory_given=False)
+    per_task: bool = False
     refused: str = ""
     waits: str = ""
     terms: Mapping[str, float] = field(default_factory=dict)
@@ -100,6 +103,7 @@ def _candidate(
         vram_gib=count * (profile.memory_gib or 0),
         nodes=able,
         need=need,
+        per_task=ask.per_task,
         refused=refused,
         waits=waits,
     )

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hpcmgr.errors import RequestError
+from hpcmgr.slurm.state import array_tasks
 from hpcmgr.slurm.tres import GresItem, parse_gres_list
 from hpcmgr.submit.messages import text
 
@@ -98,6 +99,11 @@ class JobFields:
     def nodes(self) -> int:
         """Nodes asked for, at least 1."""
         return max(1, self.number("min_nodes") or 1)
+
+    @property
+    def jobs(self) -> int:
+        """Tasks of the array, 1 for a single job."""
+        return array_tasks(self.string("array_inx"))
 
     @property
     def exclusive(self) -> bool:
@@ -187,7 +193,7 @@ def read_request(fields: JobFields, accelerators: frozenset[str]) -> Ask | Direc
         raise RequestError(text("twice", name="compute"))
     others = tuple(_written(i) for i in node if i.name not in {"compute", "vram"})
     if neutral_task:
-        return _task_ask(neutral_task)
+        return _task_ask(neutral_task, others)
     return _ask(neutral_node, others)
 
 
@@ -252,11 +258,11 @@ def _ask(items: list[GresItem], others: tuple[str, ...]) -> Ask:
     return Ask(units, selector, vram.get("total"), vram.get("each"), False, others, tuple(notes))
 
 
-def _task_ask(items: list[GresItem]) -> Ask:
+def _task_ask(items: list[GresItem], others: tuple[str, ...]) -> Ask:
     if any(item.name == "vram" for item in items):
         raise RequestError(text("task_vram"))
-    ask = _ask(items, ())
-    return Ask(ask.units, ask.selector, per_task=True, notes=ask.notes)
+    ask = _ask(items, others)
+    return replace(ask, per_task=True)
 
 
 def _units(item: GresItem) -> int:

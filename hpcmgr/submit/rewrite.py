@@ -38,6 +38,8 @@ def rewrite(
     }
     devices = {name: count for name, count in devices.items() if count}
     if ask.per_task:
+        # Other GRES of the node stay; a job that was held gives its mark back here.
+        values["gres"] = ",".join(ask.others)
         values["tres_per_task"] = _per_task(fields, devices)
     elif binding.form == SOCKET:
         # All in one field: srun takes its step's request from tres_per_node where there is one.

@@ -7,7 +7,7 @@ meanings: a site whose names clash is refused when it is loaded, not when a user
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hpcmgr.errors import ConfigError, Problem, RequestError
@@ -48,11 +48,12 @@ class Selectors:
     words: Mapping[str, Selection]
     default: Selection
 
-    def find(self, word: str | None) -> Selection:
-        """The meaning of ``word`` (None: the default class).
+    def find(self, word: str | None, present: Iterable[DeviceProfile] = ()) -> Selection:
+        """The meaning of ``word`` (None: the default class). ``present``: device types that the
+        cluster has; only their words are offered to a user who mistyped.
 
         Raises:
-            RequestError: nothing has that name; with the nearest and all valid ones.
+            RequestError: nothing has that name; with the nearest and the useful ones.
         """
         if word is None:
             return self.default
@@ -60,9 +61,17 @@ class Selectors:
         if found is None:
             close = difflib.get_close_matches(word, self.words, n=1)
             maybe = f", did you mean {close[0]!r}?" if close else ""
-            valid = ", ".join(sorted(self.words))
+            valid = ", ".join(self._useful({p.name for p in present}))
             raise RequestError(text("unknown_selector", word=word, maybe=maybe, valid=valid))
         return found
+
+    def _useful(self, present: set[str]) -> list[str]:
+        """Classes, and words that mean a device type of the cluster."""
+        return sorted(
+            word
+            for word, meaning in self.words.items()
+            if meaning.profiles is None or meaning.profiles & present
+        )
 
 
 def make_selectors(site: Site, library: ProfileLibrary) -> Selectors:

@@ -26,6 +26,12 @@ class ClusterView:
         """GRES names of devices."""
         return frozenset(profile.gres.name for profile, _ in self.types)
 
+    def gives_whole_nodes(self, partition: str) -> bool:
+        """Whether a job there gets its nodes alone (OverSubscribe=EXCLUSIVE); "" is the default
+        partition, of several one is enough."""
+        asked = set(partition.split(",")) if partition else {self.state.default_partition}
+        return any(p.exclusive and p.name in asked for p in self.state.partitions)
+
 
 def make_view(state: ClusterState, library: ProfileLibrary) -> ClusterView:
     """Index ``state`` by device type.

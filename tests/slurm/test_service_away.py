@@ -84,6 +84,18 @@ def test_it_is_bound_and_runs_when_the_service_is_back(
     assert '"state":"bound"' in fields["AdminComment"]
 
 
+def test_a_request_per_task_is_bound_per_task(away: ReferenceSite) -> None:
+    """Held by node with its mark, bound by task without it."""
+    job_id, _ = submit(away, "--tres-per-task=gres/compute:npu:8", "-n2", "-N1", SLEEP)
+
+    away.start_service()
+    away.wait_job(job_id, ["RUNNING"], 30)
+
+    [(_, gres)] = allocation(away, job_id)[0].values()
+    assert "npu:ascend910b3:2(IDX:" in gres
+    assert "compute(CNT:16)" in gres
+
+
 def test_an_srun_waits_and_then_runs(away: ReferenceSite) -> None:
     """The client stays connected; its step gets the device."""
     waiting = away.spawn(

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from hpcmgr.slurm.hostlist import LIMIT, expand, fold
 from hpcmgr.slurm.state import (
+    array_tasks,
     parse_nodes,
     parse_partitions,
     parse_pending,
@@ -116,6 +117,15 @@ def test_partitions_know_the_default_and_their_state() -> None:
 
     assert (main.name, main.default, main.up) == ("main", True, True)
     assert (solo.default, solo.up, solo.exclusive) == (False, False, True)
+
+
+@pytest.mark.parametrize(
+    ("indices", "tasks"),
+    [("", 1), ("3", 1), ("0-9", 10), ("0-9%2", 10), ("1,3,5-7", 5), ("0-10:5", 3), ("0-9:0", 10)],
+)
+def test_array_indices_are_counted(indices: str, tasks: int) -> None:
+    """As sbatch --array takes them."""
+    assert array_tasks(indices) == tasks
 
 
 def pending_line(job: str, reason: str = "Resources", tres: str = "gres/gpu:a100:1") -> str:

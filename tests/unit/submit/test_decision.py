@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcmgr.admit import Decision
-from hpcmgr.slurm.state import PendingJob
+from hpcmgr.slurm.state import Partition, PendingJob
 from tests.builders import A100, ASCEND, H100, T4, cluster, device, node, policy, submit
 
 TWO_TASKS = {"num_tasks": 2, "bitflags": 1 << 14}
@@ -71,7 +72,7 @@ def test_an_unknown_selector_is_answered_with_the_nearest_name() -> None:
     error = submit(MIXED, RULES, "compute:npuu:8").error
 
     assert "did you mean 'npu'?" in error
-    assert "valid: " in error
+    assert "valid: a100, a100-80g, ascend910b3, cann, cuda, gpu, huawei, npu, nvidia, t4" in error
 
 
 def test_a_busy_type_loses_against_a_free_one() -> None:
@@ -272,6 +273,15 @@ class TestBinding:
         assert not done.enforce
         assert "num_tasks" not in done.set
         assert any("not enforced" in line for line in done.messages)
+
+    def test_a_partition_that_gives_whole_nodes_counts_as_exclusive(self) -> None:
+        """OverSubscribe=EXCLUSIVE: a task count would change what the job's environment says."""
+        whole = replace(MIXED, partitions=(Partition("main", default=True, exclusive=True),))
+        done = submit(whole, RULES, "compute:gpu:8").rewrite
+
+        assert done is not None
+        assert not done.enforce
+        assert "num_tasks" not in done.set
 
     def test_the_users_own_choice_stands(self) -> None:
         """--gres-flags given by the user is neither added to nor commented on."""

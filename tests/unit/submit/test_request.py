@@ -102,9 +102,9 @@ def test_compute_for_a_job_or_a_socket_is_refused(field: str) -> None:
 
 def test_units_per_task_are_read_beside_what_else_a_task_takes() -> None:
     """--tres-per-task=cpu=4,gres/compute:2 asks 2 units a task."""
-    fields = read_fields({"tres_per_task": "cpu=4,gres/compute=2"})
+    fields = read_fields({"tres_per_task": "cpu=4,gres/compute=2", "tres_per_node": "gres/tmp:1"})
 
-    assert read_request(fields, GPUS) == Ask(2, per_task=True)
+    assert read_request(fields, GPUS) == Ask(2, per_task=True, others=("tmp:1",))
 
 
 @pytest.mark.parametrize("text", ["", "gres/tmpfs:10G", "gres/license:1", "gres/computer:3"])
