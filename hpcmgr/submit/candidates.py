@@ -81,7 +81,7 @@ def _candidate(
     if refused:
         return Candidate(profile, refused=refused)
     job_class = selection.job_class
-    count = _device_count(ask, job_class, profile, rule)
+    count = _device_count(ask, job_class, profile, None if selection.named else rule)
     if isinstance(count, str):
         return Candidate(profile, refused=count)
     need = _need(fields, job_class, profile, count)
@@ -110,7 +110,10 @@ def _candidate(
 
 
 def _device_count(ask: Ask, job_class: JobClass, profile: DeviceProfile, rule: int) -> int | str:
-    """The fewest devices that fit (for a per-task request: of one task), or why none do."""
+    """The fewest devices that fit (for a per-task request: of one task), or why none do.
+
+    ``rule`` None: the user named this type, so many of it are what he wants.
+    """
     units, memory = profile.booked_units, profile.memory_gib
     if units is None:
         return "its units are not known: set units in site.yaml"
@@ -122,10 +125,12 @@ def _device_count(ask: Ask, job_class: JobClass, profile: DeviceProfile, rule: i
     if ask.vram_total and memory is None:
         return "its memory is not known"
     count = max(1, job_class.devices_min, -(-ask.units // units))
-    most = max(1, job_class.devices_min, -(-ask.units // rule))
     if ask.vram_total and memory:
         count = max(count, -(-ask.vram_total // memory))
-        most = max(most, -(-ask.vram_total // VRAM_PER_DEVICE))
+    most = count
+    if rule:
+        most = max(1, job_class.devices_min, -(-ask.units // rule))
+        most = max(most, -(-(ask.vram_total or 0) // VRAM_PER_DEVICE))
     if job_class.devices_max:
         most = min(most, job_class.devices_max)
     if count > most:

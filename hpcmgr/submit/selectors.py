@@ -20,11 +20,15 @@ ATTRIBUTES = ("kind", "runtime", "vendor", "name")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a selector means: a class, and profile names that it is narrowed to (None: all)."""
+    """What a selector means: a class, and profile names that it is narrowed to (None: all).
+
+    ``named``: the user named the very device type; then as many devices as it takes are meant.
+    """
 
     class_name: str
     job_class: JobClass
     profiles: frozenset[str] | None = None
+    named: bool = False
 
     def allows(self, profile: DeviceProfile) -> str | None:
         """None if the class allows the device type, else why not."""
@@ -94,12 +98,14 @@ def make_selectors(site: Site, library: ProfileLibrary) -> Selectors:
                 problems.append(Problem(None, None, f"{word!r} is both {owner[word]} and {sort}"))
                 continue
             names = (words[word].profiles or frozenset()) if word in words else frozenset()
-            words[word] = Selection("default", site.default_class, names | {profile.name})
+            words[word] = Selection(
+                "default", site.default_class, names | {profile.name}, named=sort == "profile"
+            )
     for profile in library.profiles:
         # A GRES type is a short name for its profile wherever no other word is meant.
         words.setdefault(
             profile.gres.type,
-            Selection("default", site.default_class, frozenset({profile.name})),
+            Selection("default", site.default_class, frozenset({profile.name}), named=True),
         )
     if problems:
         unique = tuple(dict.fromkeys(problems))

@@ -58,6 +58,21 @@ def test_sixteen_units_are_two_big_devices_or_one_bigger_never_eight_small_ones(
     assert "would take 8 devices" in submit(only_t4, RULES, "compute:16").error
 
 
+def test_a_named_type_may_be_many_devices() -> None:
+    """compute:t4:8 is four T4: the user said T4, and the rule is for those who did not."""
+    assert gres(submit(MIXED, RULES, "compute:t4:8")) == "gpu:t4:4,compute:8,vram:64"
+
+
+def test_every_offer_of_a_refusal_would_be_taken() -> None:
+    """What would fit fits."""
+    error = submit(MIXED, RULES, "compute:800").error
+    offers = error.split("What would fit: ")[1].rstrip(".").split(", ")
+
+    assert len(offers) == 3
+    for offer in offers:
+        assert submit(MIXED, RULES, offer).rewrite is not None, offer
+
+
 def test_what_fits_nowhere_is_refused_with_what_would_fit() -> None:
     """The refusal names the reason of each type and the largest requests that could run."""
     error = submit(MIXED, RULES, "compute:800").error
