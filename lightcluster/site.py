@@ -88,9 +88,7 @@ class ReferenceSite(LightCluster):
         """``hpcmgr serve`` as SlurmUser; returns when it answers from a fresh picture."""
         script = f"install -d -o slurm -g slurm {Path(SOCKET).parent} {STATE_DIR}"
         self.run(["sh", "-c", script], check=True)
-        self.service = self.spawn(
-            ["hpcmgr", "--log-level", "info", "serve"], user="slurm", log="hpcmgr.log"
-        )
+        self.service = self.spawn(["hpcmgr", "serve"], user="slurm", log="hpcmgr.log")
         self.wait_until(self._service_answers, 20, "hpcmgr serve to answer")
         return self.service
 

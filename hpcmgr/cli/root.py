@@ -16,10 +16,13 @@ from hpcmgr.errors import HpcmgrError
 
 COMMANDS = {
     "discover": "this host's devices, links, NICs and NUMA nodes",
+    "record": "records this host for --host; serials and names can be masked",
+    "topo": "this node's device graph: matrix, picture",
     "profiles": "the library of device profiles",
     "sync": "on a compute node: discover, publish, write node-local files",
     "render": "inventory, profiles and site.yaml into Slurm's files",
     "verify": "lint and prove Slurm's files with Slurm's own daemons",
+    "apply": "diff, prove, write, reconfigure, check, roll back on failure",
     "serve": "the scoring service",
     "quote": "what a request would become; submits nothing",
     "explain": "the story of a job's binding",
@@ -73,16 +76,15 @@ class Root(click.Group):
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
-    default="warning",
-    show_default=True,
-    help="How much to say on stderr.",
+    help="How much to say on stderr; default: info for serve, warning for the others.",
 )
 @click.version_option(__version__, prog_name="hpcmgr")
 @click.pass_context
-def root(ctx: click.Context, config: Path | None, log_level: str) -> None:
+def root(ctx: click.Context, config: Path | None, log_level: str | None) -> None:
     """One pool from accelerators of several brands, on stock Slurm."""
+    level = log_level or ("info" if ctx.invoked_subcommand == "serve" else "warning")
     logging.basicConfig(
-        level=log_level.upper(), stream=sys.stderr, format="hpcmgr: %(levelname)s: %(message)s"
+        level=level.upper(), stream=sys.stderr, format="hpcmgr: %(levelname)s: %(message)s"
     )
     ctx.obj = config
 

@@ -66,7 +66,7 @@ class Binder:
             # Started, cancelled or changed meanwhile, or slurmctld is away: the next cycle looks.
             self._tell(job_id, error.message)
             return False
-        log.warning("job %s: %s", job_id, "; ".join(decision.rewrite.messages))
+        log.info("job %s: %s", job_id, "; ".join(decision.rewrite.messages))
         return True
 
     def _refuse(self, job_id: str, decision: Decision) -> None:

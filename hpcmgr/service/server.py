@@ -59,7 +59,7 @@ class Server:
         )
         refresher = asyncio.create_task(self._refresh())
         try:
-            log.warning("serving on %s", self._settings.socket)
+            log.info("serving on %s", self._settings.socket)
             await self._stop.wait()
         finally:
             refresher.cancel()
@@ -136,7 +136,7 @@ class Server:
         if text and text != self._failing:
             log.warning("cannot read the cluster: %s", text)
         elif self._failing and not text:
-            log.warning("the cluster can be read again")
+            log.info("the cluster can be read again")
         self._failing = text
 
 
