@@ -109,7 +109,9 @@ def _candidate(
     )
 
 
-def _device_count(ask: Ask, job_class: JobClass, profile: DeviceProfile, rule: int) -> int | str:
+def _device_count(
+    ask: Ask, job_class: JobClass, profile: DeviceProfile, rule: int | None
+) -> int | str:
     """The fewest devices that fit (for a per-task request: of one task), or why none do.
 
     ``rule`` None: the user named this type, so many of it are what he wants.
