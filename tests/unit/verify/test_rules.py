@@ -157,6 +157,11 @@ def test_a_good_tree_has_no_finding(tmp_path: Path) -> None:
     assert lint(tmp_path, {**WITH_TREE, "topology.conf": TREE}) == []
 
 
+def test_a_missing_topology_is_fatal_everywhere(tmp_path: Path) -> None:
+    """slurmctld waits a minute for it and ends."""
+    assert told(lint(tmp_path, WITH_TREE)) == {("error", "topology-missing")}
+
+
 def test_an_empty_topology_is_fatal_on_26_05_only(tmp_path: Path) -> None:
     """24.11 runs with it, 26.05 does not start."""
     files = {**WITH_TREE, "topology.conf": ""}
