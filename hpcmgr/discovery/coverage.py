@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hpcmgr.discovery.host import Host
-from hpcmgr.discovery.registry import TOOLS
+from hpcmgr.discovery.registry import ANSWERING, NODES, TOOLS
 from hpcmgr.discovery.source import Collected
 from hpcmgr.inventory import SourceReport
 from hpcmgr.inventory.pci_address import sort_key
-
-_ASKED = {"nvidia-smi": "nvidia", "nvml": "nvidia", "npu-smi": "huawei"}
-"""Vendor of the sources that can tell how a device is."""
-
-_NODES = {"nvidia": re.compile(r"/dev/nvidia[0-9]+"), "huawei": re.compile(r"/dev/davinci[0-9]+")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +30,8 @@ def reports(collected: Sequence[Collected], host: Host) -> tuple[SourceReport, .
     """
     vendors = {vendor: _look(vendor, collected, host) for vendor in TOOLS}
     return tuple(
-        _compared(one, vendors[_ASKED[one.report.name]])
-        if one.report.name in _ASKED
+        _compared(one, vendors[ANSWERING[one.report.name]])
+        if one.report.name in ANSWERING
         else one.report
         for one in collected
     )
@@ -52,11 +46,13 @@ def _look(vendor: str, collected: Sequence[Collected], host: Host) -> _Vendor:
     ]
     away = {fact.pci for _, fact in facts if fact.passthrough}
     cards = {
-        fact.pci for name, fact in facts if name not in _ASKED and fact.pci and fact.pci not in away
+        fact.pci
+        for name, fact in facts
+        if name not in ANSWERING and fact.pci and fact.pci not in away
     }
-    nodes = [n.path for n in host.device_nodes() or () if _NODES[vendor].fullmatch(n.path)]
+    nodes = [n.path for n in host.device_nodes() or () if NODES[vendor].fullmatch(n.path)]
     kernel = any(o.report.name == "pci" and o.report.state == "present" for o in collected)
-    answered = frozenset(fact.pci for name, fact in facts if name in _ASKED)
+    answered = frozenset(fact.pci for name, fact in facts if name in ANSWERING)
     return _Vendor(
         frozenset(cards), answered, none=kernel and not cards and not answered and not nodes
     )
@@ -65,7 +61,7 @@ def _look(vendor: str, collected: Sequence[Collected], host: Host) -> _Vendor:
 def _compared(one: Collected, vendor: _Vendor) -> SourceReport:
     report = one.report
     if one.failed_empty and vendor.none:
-        detail = f"no {_ASKED[report.name]} device here; {report.detail}"
+        detail = f"no {ANSWERING[report.name]} device here; {report.detail}"
         return SourceReport(name=report.name, state="absent", detail=detail)
     lost = sorted(vendor.cards - vendor.answered, key=sort_key)
     if not lost or report.name not in TOOLS.values():

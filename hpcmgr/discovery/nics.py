@@ -44,7 +44,7 @@ def collect(host: Host, only_node: int | None) -> NicFacts:
     for name in host.listdir(_NET):
         if host.readlink(f"{_NET}/{name}/device") is None:
             continue
-        pci = _pci(host, f"{_NET}/{name}/device")
+        pci = _pci(host, f"{_NET}/{name}")
         speed = (host.read_text(f"{_NET}/{name}/speed") or "").strip()
         nics[name] = Nic(
             name=name,
@@ -64,7 +64,7 @@ def collect(host: Host, only_node: int | None) -> NicFacts:
 
 def _add_rdma(host: Host, rdma: str, nics: dict[str, Nic], only_node: int | None) -> None:
     """Join an RDMA device to the interface of the same PCI function."""
-    pci = _pci(host, f"{_RDMA}/{rdma}/device")
+    pci = _pci(host, f"{_RDMA}/{rdma}")
     port = f"{_RDMA}/{rdma}/ports/1"
     name = next(
         (n for n, nic in sorted(nics.items()) if pci and nic.pci == pci and nic.rdma is None), rdma
@@ -96,7 +96,16 @@ def _port_state(text: str | None) -> str | None:
 
 
 def _pci(host: Host, path: str) -> str | None:
-    return canonical((host.readlink(path) or "").rstrip("/").rpartition("/")[2])
+    """Address of the function behind an interface.
+
+    Its device may be of a bus in between (``virtio0``, ``mlx5_core.sf.4``); then the last address
+    on the way to the interface counts.
+    """
+    device = canonical((host.readlink(f"{path}/device") or "").rstrip("/").rpartition("/")[2])
+    if device is not None:
+        return device
+    way = (canonical(part) for part in reversed((host.readlink(path) or "").split("/")))
+    return next((address for address in way if address), None)
 
 
 def _maker(host: Host, pci: str | None) -> str | None:

@@ -19,6 +19,7 @@ from hpcmgr.inventory.pci_address import canonical, sort_key
 
 _END = "</nvidia_smi_log>"
 _LOST = ("gpu is lost", "gpu requires reset")
+_BEYOND_REPAIR = frozenset({"row remapping failed", "memory that cannot be repaired"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,9 @@ def _health(gpu: Element) -> Health:
         return Health(state="failed", reasons=tuple(lost))
     checks = (
         (_yes(gpu, "remapped_rows/remapped_row_failure"), "row remapping failed"),
+        (_yes(gpu, "ecc_errors/unrepairable_memory"), "memory that cannot be repaired"),
+        (_yes(gpu, "ecc_errors/channel_repair_pending"), "channel repair pending, needs a reset"),
+        (_yes(gpu, "ecc_errors/tpc_repair_pending"), "TPC repair pending, needs a reset"),
         (_yes(gpu, "remapped_rows/remapped_row_pending"), "row remapping pending, needs a reset"),
         (_yes(gpu, "retired_pages/pending_blacklist"), "page retirement pending, needs a reset"),
         (_yes(gpu, "retired_pages/pending_retirement"), "page retirement pending, needs a reset"),
@@ -140,7 +144,7 @@ def _health(gpu: Element) -> Health:
     )
     reasons = list(dict.fromkeys(reason for bad, reason in checks if bad))
     if reasons:
-        failed = reasons[0] == "row remapping failed"
+        failed = _BEYOND_REPAIR.intersection(reasons)
         return Health(state="failed" if failed else "degraded", reasons=tuple(reasons))
     if not any(known(gpu.findtext(tag)) for tag in ("performance_state", "temperature/gpu_temp")):
         return Health(state="unknown", reasons=("nvidia-smi tells nothing of its state",))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,8 +21,14 @@ _MAX_LINKS = 40
 
 
 @dataclass(frozen=True, slots=True)
-class _Link:
+class Link:
+    """A symbolic link and its target, as it stands."""
+
     target: str
+
+
+Entry = bytes | Link | None
+"""A file's bytes, a link, or None for a directory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +39,20 @@ class _File:
 class RecordedFiles:
     """Files, directories and links by their path from the root of the recording.
 
+    ``entries`` is a recording that lies nowhere yet; ``place`` is only its name then.
+
     Raises:
         HostError: ``place`` is no folder and no readable .tar.gz, or is too large.
     """
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, entries: Mapping[str, Entry] | None = None) -> None:
         self.place = place
-        self._entries: dict[str, _Link | _File] = {}
+        self._entries: dict[str, Link | _File] = {}
         self._children: dict[str, set[str]] = {"": set()}
-        if place.is_dir():
+        if entries is not None:
+            for path, entry in entries.items():
+                self._add(path, _File(lambda e=entry: e) if isinstance(entry, bytes) else entry)  # type: ignore[misc]
+        elif place.is_dir():
             self._load_folder()
         elif place.exists():
             self._load_tar()
@@ -66,7 +77,7 @@ class RecordedFiles:
         if resolved is None:
             return None
         entry = self._entries.get(f"{resolved}/{name}".strip("/"))
-        if isinstance(entry, _Link):
+        if isinstance(entry, Link):
             return entry.target
         if isinstance(entry, _File):
             lines = entry.read()[:4096].decode(errors="replace").strip().splitlines()
@@ -74,9 +85,10 @@ class RecordedFiles:
         return None
 
     def exists(self, path: str) -> bool:
-        """Whether there is anything of that name that can be reached."""
-        resolved = self._resolve(path)
-        return resolved is not None and (resolved in self._entries or resolved in self._children)
+        """Whether there is anything of that name; a link need not lead anywhere."""
+        parent, _, name = path.strip("/").rpartition("/")
+        resolved = self._resolve(parent)
+        return resolved is not None and name in self._children.get(resolved, ())
 
     def _resolve(self, path: str) -> str | None:
         """The place that ``path`` leads to, all links followed; None if they go in circles."""
@@ -89,7 +101,7 @@ class RecordedFiles:
                 done = done[:-1]
                 continue
             entry = self._entries.get("/".join([*done, part]))
-            if not isinstance(entry, _Link):
+            if not isinstance(entry, Link):
                 done.append(part)
                 continue
             links += 1
@@ -100,7 +112,7 @@ class RecordedFiles:
             todo += [name for name in reversed(entry.target.split("/")) if name not in ("", ".")]
         return "/".join(done)
 
-    def _add(self, path: str, entry: _Link | _File | None) -> None:
+    def _add(self, path: str, entry: Link | _File | None) -> None:
         """Note one entry and its parents; ``entry`` None is a directory."""
         if len(self._entries) + len(self._children) > _MAX_ENTRIES:
             raise HostError(f"{self.place}: has more than {_MAX_ENTRIES} entries")
@@ -124,7 +136,7 @@ class RecordedFiles:
                 path = base / name
                 relative = path.relative_to(self.place).as_posix()
                 if path.is_symlink():
-                    self._add(relative, _Link(str(path.readlink())))
+                    self._add(relative, Link(str(path.readlink())))
                 elif path.is_dir():
                     self._add(relative, None)
                 elif path.is_file():
@@ -142,7 +154,7 @@ class RecordedFiles:
                     if path and member.isdir():
                         self._add(path, None)
                     elif path and member.issym():
-                        self._add(path, _Link(member.linkname))
+                        self._add(path, Link(member.linkname))
                     elif path and (member.isfile() or member.islnk()):
                         data = self._member(archive, member)
                         total += len(data)

@@ -27,14 +27,15 @@ from hpcmgr.yamlfile import parse_model
 class RecordedCommand(BaseModel):
     """One command that was run; ``stdout`` names a file of the recording.
 
-    A number in ``argv`` may stand without quotes, and the tool with its directory.
+    A number in ``argv`` may stand without quotes, and the tool with its directory. ``exit: null``
+    is a tool that is there but did not start.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", coerce_numbers_to_str=True)
 
     argv: tuple[str, ...] = Field(min_length=1)
     stdout: str | None = None
-    exit: int = 0
+    exit: int | None = 0
     timed_out: bool = False
 
     @model_validator(mode="after")
@@ -57,7 +58,7 @@ class HostFile(BaseModel):
 
 
 class RecordedHost:
-    """The machine that ``place`` holds.
+    """The machine that ``place`` holds (or ``files``, which lie nowhere yet).
 
     Raises:
         HostError: host.yaml or dev.txt is missing or wrong, with file and line.
@@ -65,8 +66,8 @@ class RecordedHost:
 
     live = False
 
-    def __init__(self, place: Path) -> None:
-        self._files = RecordedFiles(place)
+    def __init__(self, place: Path, files: RecordedFiles | None = None) -> None:
+        self._files = files or RecordedFiles(place)
         self._place = place
         text = self._files.read("host.yaml")
         if text is None:

@@ -1,4 +1,4 @@
-"""``hpcmgr topo``: the matrix, the graph as JSON, and a picture in which every label can be read."""
+"""``hpcmgr topo``: the matrix, the graph as JSON, a picture in which every label can be read."""
 
 from __future__ import annotations
 
@@ -102,7 +102,9 @@ def assert_readable(svg: str) -> None:
     width, height = float(root.get("width", 0)), float(root.get("height", 0))
     labels = text_boxes(root)
     for number, (text, box) in enumerate(labels):
-        assert 0 <= box[0] and box[2] <= width and 0 <= box[1] and box[3] <= height, text
+        assert min(box) >= 0, text
+        assert box[2] <= width, text
+        assert box[3] <= height, text
         for other, other_box in labels[number + 1 :]:
             assert not overlap(box, other_box), (text, other)
         for line in root.iter(f"{SVG}line"):

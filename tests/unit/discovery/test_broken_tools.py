@@ -144,6 +144,27 @@ def test_pending_repairs_degrade_a_gpu(recording: Make) -> None:
     assert gpu.health.reasons == ("row remapping pending, needs a reset",)
 
 
+@pytest.mark.parametrize(
+    ("tag", "state", "reason"),
+    [
+        ("channel_repair_pending", "degraded", "channel repair pending, needs a reset"),
+        ("tpc_repair_pending", "degraded", "TPC repair pending, needs a reset"),
+        ("unrepairable_memory", "failed", "memory that cannot be repaired"),
+    ],
+)
+def test_repairs_that_newer_drivers_tell(
+    recording: Make, tag: str, state: str, reason: str
+) -> None:
+    """Newer releases say them beside the ECC errors."""
+    host = recording("mixed")
+    text = host.text(*QX).replace("</ecc_errors>", f"<{tag}>Yes</{tag}></ecc_errors>")
+    gpu = at(host.answers(QX, text).discover(), GPU)
+
+    assert (gpu.health.state, gpu.health.reasons) == (state, (reason,))
+    text = text.replace(">Yes<", ">N/A<")
+    assert at(host.answers(QX, text).discover(), GPU).health.state == "ok"
+
+
 def test_a_hanging_npu_smi_is_asked_once(recording: Make) -> None:
     """Both NPUs are listed from sysfs, without file, index or health."""
     inventory = recording("mixed").hangs(*INFO).discover()

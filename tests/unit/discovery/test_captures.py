@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import tarfile
+from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
-from hpcmgr.discovery import npu_smi_text, nvidia_mig, nvidia_xml, topo_matrix
+from hpcmgr.discovery import cpu_list, npu_smi_text, nvidia_mig, nvidia_xml, topo_matrix
+from hpcmgr.inventory import NodeInventory
+from tests.unit.discovery.conftest import Recording, source
 
 Row = tuple[int, int, str | None, int | None]
 
@@ -130,3 +135,83 @@ def test_ascend_mappings(corpus: Path) -> None:
 
     assert [(row.npu, row.logic, row.phy) for row in old] == [(0, 0, None), (1, 1, None)]
     assert [(row.npu, row.logic, row.phy) for row in new] == [(0, None, 0)]
+
+
+def test_every_capture_as_the_only_answer_of_a_host(
+    corpus: Path, recording: Callable[[str], Recording]
+) -> None:
+    """Whatever the tool printed, discovery ends; errors give no device and a broken source."""
+    host = recording("")
+    for path in sorted((corpus / "nvidia").iterdir()):
+        inventory = host.answers(("nvidia-smi", "-q", "-x"), path.read_text()).discover()
+        gpus = path.read_text().count("<gpu id=") if path.suffix == ".xml" else 0
+        state = source(inventory, "nvidia-smi").state
+
+        assert len(inventory.devices) == gpus, path.name
+        assert gpus or state == "broken", path.name
+    host.without("nvidia-smi")
+    for path in sorted((corpus / "ascend").rglob("*.*")):
+        inventory = host.answers(("npu-smi", "info"), path.read_text()).discover()
+        rows = npu_smi_text.parse_table(path.read_text()).rows
+
+        # A log of several commands has its table twice.
+        assert len(inventory.devices) == len({(row.npu, row.chip) for row in rows}), path.name
+        assert rows or source(inventory, "npu-smi").state == "broken", path.name
+
+
+@pytest.fixture(name="tree")
+def _tree(corpus: Path, tmp_path: Path) -> Callable[[str], NodeInventory]:
+    """``tree("nvidia-dgx-gb10")``: the inventory of a machine whose /sys and /proc were kept."""
+
+    def make(name: str) -> NodeInventory:
+        place = corpus.parent / "hosts/hwloc" / f"{name}.tar.bz2"
+        with tarfile.open(place) as archive:
+            archive.extractall(tmp_path, filter="tar")
+        (folder,) = (path.parent for path in tmp_path.glob("*/sys"))
+        return Recording(folder)._store([]).discover()
+
+    return make
+
+
+@pytest.mark.parametrize("name", ["40intel64-2g2n4c+pcilocality", "nvidia-dgx-gb10"])
+def test_processors_are_counted_as_hwloc_does(
+    name: str, corpus: Path, tree: Callable[[str], NodeInventory]
+) -> None:
+    """Sockets, cores, threads, and CPUs and memory of every NUMA node."""
+    cpu = tree(name).cpu
+    root = ElementTree.parse(corpus.parent / "hosts/hwloc" / f"{name}.xml").getroot()
+    count = {kind: len(root.findall(f".//object[@type='{kind}']")) for kind in
+             ("Package", "Core", "PU", "NUMANode")}  # fmt: skip
+    numa = {
+        int(node.get("os_index", "")): (_cpus(node.get("cpuset", "")),
+                                        int(node.get("local_memory", "")) >> 20)
+        for node in root.findall(".//object[@type='NUMANode']")
+    }  # fmt: skip
+
+    assert cpu.sockets == count["Package"]
+    assert cpu.sockets * cpu.cores_per_socket == count["Core"]
+    assert cpu.sockets * cpu.cores_per_socket * cpu.threads_per_core == count["PU"]
+    assert {node.id: (node.cpus, node.memory_mib) for node in cpu.numa} == numa
+
+
+def _cpus(mask: str) -> str:
+    """hwloc's ``0x00000011,0x11111111`` as a list; an empty word is zero."""
+    words = [int(word or "0", 16) for word in mask.split(",")]
+    number = sum(word << 32 * place for place, word in enumerate(reversed(words)))
+    return cpu_list.text_of(bit for bit in range(number.bit_length()) if number >> bit & 1)
+
+
+def test_memory_of_gpus_is_no_place_of_cpus(tree: Callable[[str], NodeInventory]) -> None:
+    """POWER9 with six GPUs: six NUMA nodes without CPUs, four threads a core."""
+    cpu = tree("nvidiagpunumanodes").cpu
+
+    assert (cpu.sockets, cpu.cores_per_socket, cpu.threads_per_core) == (2, 4, 4)
+    assert [node.socket for node in cpu.numa] == [0, 1, *[None] * 6]
+
+
+def test_wide_domains_and_virtio(tree: Callable[[str], NodeInventory]) -> None:
+    """A virtual machine: two sockets in one NUMA node, a NIC behind virtio."""
+    inventory = tree("2pa-pcidomain32bits")
+
+    assert [(node.cpus, node.socket) for node in inventory.cpu.numa] == [("0-1", None)]
+    assert [(nic.name, nic.pci) for nic in inventory.nics] == [("ens3", "0000:00:03.0")]

@@ -75,6 +75,17 @@ def test_a_numa_node_without_cpus_has_no_socket_and_is_no_place(recording: Make)
     assert at(inventory, GPU).numa_node == 0
 
 
+def test_a_numa_node_over_two_sockets_belongs_to_none(recording: Make) -> None:
+    """Virtual machines have such; its devices have a NUMA node and no socket."""
+    host = recording("mixed").removed("/sys/devices/system/node/node1")
+    host.file("/sys/devices/system/node/node0/cpulist", "0-63\n")
+    inventory = host.discover()
+
+    assert inventory.cpu.sockets == 2
+    assert [(node.cpus, node.socket) for node in inventory.cpu.numa] == [("0-63", None)]
+    assert at(inventory, GPU).numa_node == 0
+
+
 def test_npu_smis_affinity_is_not_believed(recording: Make) -> None:
     """npu-smi prints the CPUs of node 0 where the kernel says that it does not know."""
     host = recording("mixed").file(f"/sys/bus/pci/devices/{NPU4}/numa_node", "-1\n")
