@@ -11,7 +11,9 @@
     │   └── CommandTimeout          it did not answer in time
     ├── RequestError                a job asks for what cannot be; the text is for its user
     ├── WireError                   a line between shim and service is wrong
-    └── ServiceError                the scoring service cannot run or cannot be reached
+    ├── CredentialError             a munge credential could not be made, or is not valid
+    ├── ServiceError                the scoring service cannot run or cannot be reached
+    └── ApplyError                  files cannot be brought into force
 
 Every error carries a ``hint``: what to do about it.
 """
@@ -126,5 +128,13 @@ class WireError(HpcmgrError):
     """A line between shim and service is wrong."""
 
 
+class CredentialError(HpcmgrError):
+    """A munge credential could not be made, or is not valid."""
+
+
 class ServiceError(HpcmgrError):
     """The scoring service cannot run or cannot be reached."""
+
+
+class ApplyError(HpcmgrError):
+    """Files cannot be brought into force; what was begun has been taken back."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
-    from hpcmgr.admit import Decision
+    from hpcmgr.settings import Site
 
 SCHEMA = "hpcmgr.quote/1"
+Fields = dict[str, str | int]
 
 
 @click.command()
@@ -26,57 +27,87 @@ def command(
 ) -> int:
     """Show what REQUEST would become, with every candidate and its terms; submits nothing.
 
-    REQUEST is what --gres takes: compute:8, compute:npu:16, compute:8,vram:each:40G.
+    REQUEST is what --gres takes: compute:8, compute:npu:16, compute:8,vram:each:40G. The service is
+    asked at its door where there is one; else the answer is worked out here from Slurm's state.
     """
+    from hpcmgr.settings import load_site
+
+    site = load_site(config)
+    fields: Fields = {"tres_per_node": request, "min_nodes": nodes}
+    if partition:
+        fields["partition"] = partition
+    quote = None if idle else _of_service(site, fields)
+    if quote is None:
+        quote = _worked_out(site, fields, idle=idle)
+    if as_json:
+        click.echo(json.dumps({"schema": SCHEMA, **quote}, indent=2))
+    else:
+        _present(quote)
+    return 1 if quote["error"] else 0
+
+
+def _of_service(site: Site, fields: Fields) -> dict[str, Any] | None:
+    """The service's answer; None where it has no door or does not answer."""
+    from hpcmgr.errors import CommandError, CredentialError, ServiceError
+    from hpcmgr.service.askdoor import ask
+
+    if site.service.door is None:
+        return None
+    try:
+        answer = ask(site.service.door, {"op": "quote", "job": fields})
+        return {"source": "service", "age_s": answer.get("age_s"), **answer["quote"]}
+    except (ServiceError, CredentialError, CommandError) as error:
+        click.echo(f"hpcmgr: worked out here from Slurm's state: {error.message}", err=True)
+    except (LookupError, TypeError):
+        click.echo("hpcmgr: worked out here: the service's answer was not understood", err=True)
+    return None
+
+
+def _worked_out(site: Site, fields: Fields, *, idle: bool) -> dict[str, Any]:
     import time
 
     from hpcmgr.admit import decide, make_policy
     from hpcmgr.configure import idle_state, library_of
     from hpcmgr.service.journal import describe
-    from hpcmgr.settings import load_site
     from hpcmgr.slurm.reader import read_cluster
     from hpcmgr.submit.request import read_fields
     from hpcmgr.submit.view import make_view
 
-    site = load_site(config)
     library = library_of(site)
-    state = idle_state(site) if idle else read_cluster(time.monotonic())
-    fields: dict[str, str | int] = {"tres_per_node": request, "min_nodes": nodes}
-    if partition:
-        fields["partition"] = partition
+    started = time.monotonic()
+    state = idle_state(site) if idle else read_cluster(started)
     decision = decide(
         read_fields(fields), make_policy(site, library), make_view(state, library), {}, "quote"
     )
-    if as_json:
-        click.echo(json.dumps({"schema": SCHEMA, **describe(decision)}, indent=2))
-    else:
-        _present(decision)
-    return 1 if decision.error else 0
+    source = {"source": "inventory"} if idle else {"source": "slurm"}
+    age = None if idle else round(time.monotonic() - started, 3)
+    return {**source, "age_s": age, **describe(decision)}
 
 
-def _present(decision: Decision) -> None:
+def _present(quote: dict[str, Any]) -> None:
     from hpcmgr.cli.console import table
 
-    if decision.error:
-        click.echo(f"refused: {decision.error}")
-    elif decision.rewrite is None:
+    if quote["error"]:
+        click.echo(f"refused: {quote['error']}")
+    elif not quote["binding"] and not quote["messages"]:
         click.echo("nothing to rewrite: no neutral units and no devices in it")
         return
-    else:
-        for line in decision.rewrite.messages:
-            click.echo(line)
-    rows = [
-        [
-            c.profile.name,
-            f"{c.devices} x {c.gres}",
-            str(c.units),
-            str(c.vram_gib),
-            str(len(c.nodes)),
-            f"{c.score:.2f}",
-            " ".join(f"{name}={value:.2f}" for name, value in c.terms.items()),
-        ]
-        for c in decision.ranked
-    ]
-    rows += [[c.profile.name, "-", "", "", "", "", c.refused] for c in decision.refused]
+    for line in quote["messages"]:
+        click.echo(line)
+    rows = [_row(candidate) for candidate in quote["candidates"]]
     if rows:
         table(["profile", "becomes", "units", "GiB", "nodes", "score", "terms, or why not"], rows)
+
+
+def _row(candidate: dict[str, Any]) -> list[str]:
+    if candidate.get("refused"):
+        return [candidate["profile"], "-", "", "", "", "", candidate["refused"]]
+    return [
+        candidate["profile"],
+        f"{candidate['devices']} x {candidate['gres']}",
+        str(candidate["units"]),
+        str(candidate["vram_gib"]),
+        str(candidate["nodes"]),
+        f"{candidate['score']:.2f}",
+        " ".join(f"{name}={value:.2f}" for name, value in candidate["terms"].items()),
+    ]

@@ -54,12 +54,12 @@ class Binder:
             granted = current[1] if current else {}
             decision = decide(fields, self._policy, view, granted, trace, late=True)
             if decision.rewrite is None:
-                self._refuse(job_id, decision)
+                self._refuse(job_id, decision, owner_of(fields))
                 return False
             update_job(job_id, decision.rewrite.set)
             if decision.ranked:
                 self._snapshot.grant(*devices_of(decision, fields))
-            self._journal.put(decision, kind="bind", job_id=job_id)
+            self._journal.put(decision, kind="bind", job_id=job_id, uid=owner_of(fields))
             if fields.number("priority") != 0:  # zero: the user held it himself
                 release_job(job_id)
         except CommandError as error:
@@ -69,17 +69,24 @@ class Binder:
         log.info("job %s: %s", job_id, "; ".join(decision.rewrite.messages))
         return True
 
-    def _refuse(self, job_id: str, decision: Decision) -> None:
+    def _refuse(self, job_id: str, decision: Decision, uid: int) -> None:
         """It stays held: nothing is lost, and the reason can be read with explain."""
         error = decision.error or "not a request for devices"
         if self._told.get(job_id) != error:
-            self._journal.put(replace(decision, error=error), kind="refuse", job_id=job_id)
+            row = replace(decision, error=error)
+            self._journal.put(row, kind="refuse", job_id=job_id, uid=uid)
         self._tell(job_id, error)
 
     def _tell(self, job_id: str, why: str) -> None:
         if self._told.get(job_id) != why:
             log.warning("job %s stays held: %s", job_id, why)
         self._told[job_id] = why
+
+
+def owner_of(fields: JobFields) -> int:
+    """The submitting user's uid, -1 if the shim did not tell."""
+    uid = fields.number("user_id")
+    return -1 if uid is None else uid
 
 
 def is_unbound(tres_per_node: str) -> bool:

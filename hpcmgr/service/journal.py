@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import queue
 import sqlite3
 import threading
@@ -59,6 +60,10 @@ class Journal:
         self._thread.join(timeout)
 
     def _write(self) -> None:
+        # What others ask for is nobody else's business; the door shows each his own.
+        with contextlib.suppress(OSError):
+            os.close(os.open(self._path, os.O_CREAT | os.O_WRONLY, 0o600))
+            self._path.chmod(0o600)
         while True:
             row = self._queue.get()
             rows = [row]
@@ -122,15 +127,30 @@ def read(path: Path, *, trace: str = "", job_id: str = "") -> Iterator[dict[str,
     Raises:
         ServiceError: the journal cannot be read.
     """
-    if not path.exists():
-        raise ServiceError(f"no journal at {path}", "is 'hpcmgr serve' of this site running here?")
     query = "SELECT trace, at, kind, job_id, uid, request, record FROM decision WHERE "
     query += "trace = ?" if trace else "job_id = ?"
-    try:
-        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
-            rows = db.execute(query + " ORDER BY at", (trace or job_id,)).fetchall()
-    except sqlite3.Error as error:
-        raise ServiceError(f"journal {path}: {error}") from error
-    for row in rows:
+    for row in _select(path, query + " ORDER BY at", trace or job_id):
         names = ("trace", "at", "kind", "job_id", "uid", "request")
         yield {**dict(zip(names, row, strict=False)), **json.loads(row[-1])}
+
+
+def traces_of(path: Path, job_id: str) -> list[str]:
+    """Traces whose records name a job; a submission's own record knows no job id yet.
+
+    Raises:
+        ServiceError: the journal cannot be read.
+    """
+    query = "SELECT trace FROM decision WHERE job_id = ? GROUP BY trace ORDER BY min(at)"
+    return [row[0] for row in _select(path, query, job_id)]
+
+
+def _select(path: Path, query: str, value: str) -> list[tuple[Any, ...]]:
+    try:
+        if not path.exists():
+            raise ServiceError(
+                f"no journal at {path}", "is 'hpcmgr serve' of this site running here?"
+            )
+        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+            return db.execute(query, (value,)).fetchall()
+    except (sqlite3.Error, OSError) as error:
+        raise ServiceError(f"journal {path}: {error}") from error

@@ -16,6 +16,7 @@ from typing import IO
 from hpcmgr.admit import Policy, decide
 from hpcmgr.errors import HpcmgrError, ServiceError, WireError
 from hpcmgr.service.binder import Binder
+from hpcmgr.service.door import Door
 from hpcmgr.service.journal import Journal
 from hpcmgr.service.snapshot import Snapshot, devices_of
 from hpcmgr.service.wire import (
@@ -46,6 +47,7 @@ class Server:
         self._snapshot = Snapshot(settings.tentative, settings.snapshot_max_age)
         self._journal = Journal(settings.state_dir / "journal.sqlite")
         self._binder = Binder(policy, self._snapshot, self._journal)
+        self._door = Door(policy, self._snapshot, settings.state_dir / "journal.sqlite")
         self._stop = asyncio.Event()
         self._failing = ""
 
@@ -57,15 +59,17 @@ class Server:
         server = await asyncio.start_unix_server(
             self._client, sock=_listen(self._settings.socket), limit=MAX_LINE
         )
-        refresher = asyncio.create_task(self._refresh())
+        tasks = [asyncio.create_task(self._refresh())]
+        if self._settings.door:
+            tasks.append(asyncio.create_task(self._door.serve(self._settings.door)))
         try:
             log.info("serving on %s", self._settings.socket)
             await self._stop.wait()
         finally:
-            refresher.cancel()
+            for task in tasks:
+                task.cancel()
             server.close()
-            with contextlib.suppress(asyncio.CancelledError):
-                await refresher
+            await asyncio.gather(*tasks, return_exceptions=True)
             self._settings.socket.unlink(missing_ok=True)
             self._journal.close()
 

@@ -155,7 +155,27 @@ CAPABILITIES: dict[str, Capability] = {
     "HYPHEN_IN_TRES": _entry("sacctmgr reads GRES names and types with a hyphen", since="25.11"),
     "CONS_TRES_DEFAULT": _entry("SelectType is select/cons_tres unless set", since="23.11"),
     "RECONFIGURE_STARTS_ANEW": _entry(
-        "scontrol reconfigure starts new daemons that take over", since="23.11"
+        "scontrol reconfigure starts new daemons that take over; the old ones go on where the new "
+        "refuse the files, and scontrol's exit status does not tell",
+        since="23.11",
+        seen="24.11.5 26.05.5",
+    ),
+    "RECONFIGURE_TAKES_NODES": _entry(
+        "scontrol reconfigure takes added, removed and reordered NodeName lines and changed "
+        "sockets and cores (before: slurmctld and slurmd must be restarted)",
+        since="23.11",
+        seen="24.11.5 26.05.5",
+    ),
+    "RECONFIGURE_TAKES_GRES_TYPES": _entry(
+        "scontrol reconfigure takes GresTypes and types of devices (before: restart)",
+        since="23.11",
+        seen="24.11.5 26.05.5",
+    ),
+    "RECONFIGURE_TAKES_TRES": _entry(
+        "scontrol reconfigure takes AccountingStorageTRES and TRESBillingWeights that name new "
+        "TRES (before: slurmctld must be restarted)",
+        since="23.11",
+        seen="24.11.5 26.05.5",
     ),
     "MAX_TRES_GRES": _entry("PriorityFlags=MAX_TRES_GRES", since="25.05"),
     # Topology

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -13,6 +14,10 @@ from dataclasses import dataclass
 from hpcmgr.errors import CommandError, CommandMissing, CommandTimeout
 
 log = logging.getLogger(__name__)
+
+_SHAPING = re.compile(
+    r"(SQUEUE|SINFO|SCONTROL|SACCT)_|SLURM_(TIME_FORMAT|CLUSTERS|BITSTR_LEN|JSON|YAML)$"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,7 @@ def run(
             argv,
             capture_output=True,
             timeout=timeout,
-            env={**os.environ, "LC_ALL": "C", **(env or {})},
+            env={**_environment(), "LC_ALL": "C", **(env or {})},
             input=None if stdin is None else stdin.encode(),
             stdin=subprocess.DEVNULL if stdin is None else None,
             check=False,
@@ -62,6 +67,11 @@ def run(
     if check and done.returncode != 0:
         raise CommandError(argv, done.returncode, output.stderr)
     return output
+
+
+def _environment() -> dict[str, str]:
+    """What is handed on: nothing by which a user changes what Slurm's tools print or leave out."""
+    return {name: value for name, value in os.environ.items() if not _SHAPING.match(name)}
 
 
 def _named(argv: Sequence[str]) -> str:

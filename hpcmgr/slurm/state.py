@@ -18,16 +18,36 @@ _GRES = re.compile(
 )
 _OUT = frozenset(
     {
-        "DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "FUTURE", "INVAL", "INVALID_REG",
-        "MAINT", "MAINTENANCE", "NOT_RESPONDING", "POWERING_DOWN", "REBOOT_ISSUED",
+        "DOWN", "DRAIN", "DRAINED", "DRAINING", "ERROR", "FAIL", "FAILING", "FUTURE", "INVAL",
+        "INVALID_REG", "MAINT", "MAINTENANCE", "NOT_RESPONDING", "POWERING_DOWN", "REBOOT_ISSUED",
         "REBOOT_REQUESTED", "UNKNOWN",
     }
 )  # fmt: skip
+_MARKS = {
+    "*": "NOT_RESPONDING", "~": "POWERED_DOWN", "#": "POWERING_UP", "%": "POWERING_DOWN",
+    "!": "POWER_DOWN", "$": "MAINTENANCE", "@": "REBOOT_REQUESTED", "^": "REBOOT_ISSUED",
+    "-": "PLANNED",
+}  # fmt: skip
+"""What one sign behind a state means (sinfo(1), NODE STATE CODES)."""
+
+_STAMP = re.compile(
+    r" ?\[(?P<by>[^\[\]@\s]+)@(?P<since>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\]"
+    r"(?=\s*$|\s{4,}| [A-Z][A-Za-z]+=)"
+)
+"""Slurm puts who and when behind the reason's first line; a further line follows after a gap."""
+
+_FREE_TEXT = re.compile(r" (?:Reason|Comment|Extra|ReservationName)=")
+_BEHIND = re.compile(r" (?:Comment|Extra|InstanceId|InstanceType|ReservationName)=")
+_RESERVATION = re.compile(r" ReservationName=(\S+)\s*$")
+"""Free text stands at the end of a node's record: reason, comment, extra, then the reservation."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """One node. Memory in MiB; ``gres`` and ``used`` by ``name:type`` (or ``name``)."""
+    """One node. Memory in MiB, without what is set aside for the system; ``gres`` and ``used`` by
+    ``name:type`` (or ``name``). ``reason`` was set by user ``reason_by`` at ``reason_since`` (as
+    Slurm prints it, local time) and may stay after the node is back. ``indexed``: GRES whose single
+    devices Slurm tells apart."""
 
     name: str
     usable: bool
@@ -45,6 +65,15 @@ class NodeState:
     gres: Mapping[str, int] = field(default_factory=dict)
     used: Mapping[str, int] = field(default_factory=dict)
     sockets_of: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    reason_by: str = ""
+    reason_since: str = ""
+    reservation: str = ""
+    indexed: frozenset[str] = frozenset()
+
+    @property
+    def words(self) -> frozenset[str]:
+        """``IDLE+DRAIN`` or ``idle$`` → its words; signs are spelt out."""
+        return state_words(self.state)
 
     def free(self, gres: str) -> int:
         """Devices of that type that no job holds."""
@@ -74,14 +103,27 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
+class Reservation:
+    """An active reservation on ``nodes`` (a hostlist). ``gres``: the devices it holds, by
+    ``name:type``, all nodes together; ``whole``: it holds its nodes with all they have."""
+
+    name: str
+    nodes: str
+    gres: Mapping[str, int] = field(default_factory=dict)
+    whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterState:
-    """All of it, as of ``taken`` (time.monotonic of the reader's machine)."""
+    """All of it, as of ``taken`` (time.monotonic of the reader's machine). ``reservations``: those
+    that can be seen; some sites hide them."""
 
     taken: float
     release: str
     nodes: tuple[NodeState, ...]
     partitions: tuple[Partition, ...] = ()
     pending: tuple[PendingJob, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
 
     @property
     def default_partition(self) -> str | None:
@@ -102,23 +144,26 @@ def parse_record(line: str) -> dict[str, str]:
 def parse_nodes(text: str) -> Iterable[NodeState]:
     """Records of ``scontrol -o -d show nodes``."""
     for line in text.splitlines():
-        record = parse_record(line)
+        found = _FREE_TEXT.search(line)
+        head, tail = (line[: found.start()], line[found.start() :]) if found else (line, "")
+        record = parse_record(head)
         if "NodeName" in record:
-            yield _node(record)
+            yield _node(record, tail)
 
 
-def _node(record: Mapping[str, str]) -> NodeState:
+def _node(record: Mapping[str, str], tail: str) -> NodeState:
+    """``tail``: the end of the record, where administrators' words may look like keys."""
     state = record.get("State", "UNKNOWN")
-    flags = set(re.split(r"[+*~#!%$@^-]+", state.upper()))
-    # A star means not responding, whatever the state's name is.
-    usable = not (flags & _OUT) and "*" not in state
     gres, sockets = _gres(record.get("Gres", ""))
     used, _ = _gres(record.get("GresUsed", ""))
+    reason, by, since = _reason(tail)
+    reservation = _RESERVATION.search(tail)
+    set_aside = _number(record.get("MemSpecLimit"), 0)
     return NodeState(
         name=record["NodeName"],
-        usable=usable,
+        usable=takes_jobs(state_words(state)),
         state=state,
-        reason=_known(record.get("Reason", "")),
+        reason=reason,
         partitions=tuple(p for p in record.get("Partitions", "").split(",") if p),
         features=frozenset(f for f in _known(record.get("AvailableFeatures", "")).split(",") if f),
         sockets=_number(record.get("Sockets"), 1),
@@ -126,19 +171,63 @@ def _node(record: Mapping[str, str]) -> NodeState:
         threads_per_core=_number(record.get("ThreadsPerCore"), 1),
         cpus=_number(record.get("CPUEfctv") or record.get("CPUTot"), 1),
         cpus_used=_number(record.get("CPUAlloc"), 0),
-        memory=_number(record.get("RealMemory"), 0),
+        memory=max(0, _number(record.get("RealMemory"), 0) - set_aside),
         memory_used=_number(record.get("AllocMem"), 0),
         gres=gres,
         used=used,
         sockets_of=sockets,
+        reason_by=by,
+        reason_since=since,
+        reservation=reservation[1] if reservation else "",
+        indexed=_indexed(record.get("GresUsed", "")),
     )
+
+
+def state_words(state: str) -> frozenset[str]:
+    """``"MIXED+DRAIN"``, ``"idle~"`` → words in capitals, signs spelt out."""
+    words = {word for word in re.split(r"[^A-Z_]+", state.upper()) if word}
+    return frozenset(words | {_MARKS[sign] for sign in state if sign in _MARKS})
+
+
+def takes_jobs(words: frozenset[str]) -> bool:
+    """Whether a node in this state is given new jobs, if need be after powering it up."""
+    out = words & _OUT
+    if words & {"POWERING_UP", "POWERED_DOWN"}:
+        out -= {"NOT_RESPONDING"}  # a node that sleeps or wakes answers nobody
+    return not out
+
+
+def _reason(tail: str) -> tuple[str, str, str]:
+    """``Reason=two words [root@2026-12-01T04:28:14] Comment=…`` → reason, who, when; a reason of
+    several lines becomes one."""
+    if not tail.startswith(" Reason="):
+        return "", "", ""
+    text = tail.removeprefix(" Reason=")
+    found = _STAMP.search(text)
+    if not found:
+        return _known(_BEHIND.split(text)[0].strip()), "", ""
+    lines = [text[: found.start()].strip(), _BEHIND.split(text[found.end() :])[0].strip()]
+    return " ".join(line for line in lines if line), found["by"], found["since"]
+
+
+def _indexed(used: str) -> frozenset[str]:
+    keys = set()
+    for found in _GRES.finditer(_plain(used)):
+        if (found["note"] or "").startswith("IDX:"):
+            keys.add(f"{found['name']}:{found['type']}" if found["type"] else found["name"])
+    return frozenset(keys)
+
+
+def _plain(text: str) -> str:
+    """Without what is no part of name, type or count: ``gpu:(null):2``, ``nic:no_consume:1``."""
+    return text.replace(":(null)", "").replace(":no_consume", "")
 
 
 def _gres(text: str) -> tuple[dict[str, int], dict[str, frozenset[int]]]:
     """``gpu:a100:2(S:0-1),compute:16`` → counts and sockets by ``name:type``."""
     counts: dict[str, int] = {}
     sockets: dict[str, frozenset[int]] = {}
-    for found in _GRES.finditer(text):
+    for found in _GRES.finditer(_plain(text)):
         key = f"{found['name']}:{found['type']}" if found["type"] else found["name"]
         factor = 1024 ** " KMGTP".index(found["suffix"] or " ")
         counts[key] = counts.get(key, 0) + int(found["count"]) * factor
@@ -173,8 +262,27 @@ def parse_partitions(text: str) -> Iterable[Partition]:
                 record["PartitionName"],
                 default=record.get("Default") == "YES",
                 up=record.get("State", "UP") == "UP",
-                exclusive=record.get("OverSubscribe") == "EXCLUSIVE",
+                # From 26.05 on Exclusive=NODE, before OverSubscribe=EXCLUSIVE.
+                exclusive=record.get("OverSubscribe") == "EXCLUSIVE"
+                or "NODE" in record.get("Exclusive", ""),
             )
+
+
+def parse_reservations(text: str) -> Iterable[Reservation]:
+    """Records of ``scontrol -o show reservations``, the active ones. One that names GRES holds
+    these alone (and jobs of others run beside them), one that names cores no device at all."""
+    for line in text.splitlines():
+        record = parse_record(line)
+        if "ReservationName" in record and record.get("State") == "ACTIVE":
+            gres = {
+                key: int(count)
+                for key, count in re.findall(
+                    r"gres/([\w.-]+:[\w.-]+)=(\d+)", record.get("TRES", "")
+                )
+            }
+            whole = not gres and "CoreIDs" not in record
+            nodes = _known(record.get("Nodes", ""))
+            yield Reservation(record["ReservationName"], nodes, gres, whole)
 
 
 _FIELDS = ("JobArrayID:64", "Partition:256", "PriorityLong:24", "NumNodes:24", "Reason:64",

@@ -1,0 +1,280 @@
+"""The door in a running service: its work keeps to its threads, its visitors to their limits."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpcmgr.errors import CredentialError
+from hpcmgr.service import door as door_module
+from hpcmgr.service.doorwire import line_of, payload_of
+from hpcmgr.service.journal import Journal
+from hpcmgr.service.server import Server
+from tests.builders import A100, cluster, node, policy, submit
+
+CREDENTIAL = "MUNGE:AwQDAADq9oFhAAAAAAAAAAAAAAAAAA==:"
+SUBMISSION = b'{"v":1,"op":"submit","uid":1,"job":{}}\n'
+ALICE, BOB, ROOT = 2001, 2002, 0
+
+
+class House:
+    """A service whose door is at ``port``."""
+
+    def __init__(self, place: Path) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.submit_socket = place / "submit.sock"
+        self.journal = place / "journal.sqlite"
+        self.server = Server(
+            policy(
+                A100,
+                service={
+                    "socket": str(self.submit_socket),
+                    "state_dir": str(place),
+                    "door": f"127.0.0.1:{self.port}",
+                },
+            )
+        )
+
+    def run(self, scenario: Callable[[], Awaitable[None]]) -> None:
+        asyncio.run(self._run(scenario))
+
+    async def _run(self, scenario: Callable[[], Awaitable[None]]) -> None:
+        running = asyncio.create_task(self.server.run())
+        try:
+            _, writer = await self.knock()
+            writer.close()
+            await scenario()
+        finally:
+            self.server._stop.set()
+            await running
+
+    async def knock(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        async with asyncio.timeout(20):
+            while True:
+                try:
+                    return await asyncio.open_connection("127.0.0.1", self.port)
+                except OSError:
+                    await asyncio.sleep(0.01)
+
+    async def ask(self, **request: object) -> dict[str, Any]:
+        return await self.say(line_of(json_credential(request)))
+
+    async def say(self, line: bytes) -> dict[str, Any]:
+        reader, writer = await self.knock()
+        writer.write(line)
+        async with asyncio.timeout(20):
+            answer = await reader.readline()
+        writer.close()
+        return dict(json.loads(answer)) if answer else {}
+
+
+@pytest.fixture(name="house")
+def _house(tmp_path: Path) -> House:
+    return House(tmp_path)
+
+
+REQUESTS: dict[str, dict[str, object]] = {}
+
+
+def json_credential(request: dict[str, object]) -> str:
+    """A credential for the fake munge below, which looks its request up."""
+    credential = f"MUNGE:{len(REQUESTS):0>20}:"
+    REQUESTS[credential] = request
+    return credential
+
+
+@pytest.fixture(name="visitor")
+def _visitor(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """Munge that vouches for ``visitor["uid"]``."""
+    who = {"uid": ALICE}
+    monkeypatch.setattr(
+        door_module.munge,
+        "decode",
+        lambda credential: (who["uid"], payload_of(REQUESTS[credential])),
+    )
+    return who
+
+
+def test_a_submission_is_answered_while_all_of_the_door_is_stuck(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Munge hangs, ten visitors wait for it, and the submit socket answers at once."""
+    release, stuck = threading.Event(), threading.Semaphore(0)
+    in_time: list[bool] = []
+
+    def hang(_: str) -> tuple[int, str]:
+        stuck.release()
+        in_time.append(release.wait(20))
+        raise CredentialError("too late")
+
+    monkeypatch.setattr(door_module.munge, "decode", hang)
+
+    async def scenario() -> None:
+        visits = [asyncio.create_task(house.say(line_of(CREDENTIAL))) for _ in range(10)]
+        await asyncio.to_thread(lambda: [stuck.acquire(timeout=15) for _ in range(2)])
+        reader, writer = await asyncio.open_unix_connection(house.submit_socket)
+        writer.write(SUBMISSION)
+        answer = await reader.readline()
+        release.set()
+        assert json.loads(answer)["v"] == 1
+        await asyncio.gather(*visits)
+
+    house.run(scenario)
+    assert in_time
+    assert all(in_time)
+
+
+def test_visitors_beyond_the_limit_of_their_host_are_shown_out(house: House) -> None:
+    """Sixteen may stand there; the fourteen behind them are closed at once, and as soon as one has
+    gone the next is let in."""
+
+    async def scenario() -> None:
+        mute = [await house.knock() for _ in range(30)]
+        reads = [asyncio.create_task(reader.read()) for reader, _ in mute]
+        async with asyncio.timeout(4):  # before the first one's time is up
+            await asyncio.gather(*reads[16:], return_exceptions=True)
+        standing = [read for read in reads if not read.done()]
+        for _, writer in mute:
+            writer.close()
+        await asyncio.gather(*reads, return_exceptions=True)
+
+        assert 15 <= len(standing) <= 16  # knock() itself was one, and may not have gone yet
+        assert await house.say(b"{}\n")
+
+    house.run(scenario)
+
+
+def test_a_mute_visitor_is_shown_out_after_a_while(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that nobody keeps the places of others."""
+    monkeypatch.setattr(door_module, "_VISIT_SECONDS", 0.2)
+
+    async def scenario() -> None:
+        reader, writer = await house.knock()
+        writer.write(b'{"v":1,"cre')
+        async with asyncio.timeout(20):
+            assert await reader.read() == b""
+        writer.close()
+
+    house.run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (b"x" * 70_000, "bad-request"),
+        (b"[" * 60_000 + b"\n", "bad-request"),
+        (b"\n", "bad-request"),
+        (b"\xff\x00\n", "bad-request"),
+        (b'{"v":1}\n', "bad-request"),
+        (b'{"v":1,"credential":"MUNGE:!!:"}\n', "credential"),
+        (SUBMISSION, "bad-request"),
+    ],
+)
+def test_garbage_is_answered_as_such(house: House, line: bytes, code: str) -> None:
+    """And a submission cannot be made at the door."""
+
+    async def scenario() -> None:
+        assert (await house.say(line))["error_code"] == code
+
+    house.run(scenario)
+
+
+def test_records_are_shown_to_their_owner_and_to_administrators(
+    house: House, visitor: dict[str, int]
+) -> None:
+    """By trace and by job; a record without an owner is an administrator's alone."""
+    state = cluster(node("a1", gres={"gpu:a100": 1}))
+    made = submit(state, house.server._policy, "compute:8")
+    journal = Journal(house.journal)
+    journal.put(replace(made, trace="t-aaaa"), uid=ALICE)
+    journal.put(replace(made, trace="t-aaaa"), kind="move", job_id="77", uid=-1)
+    journal.put(replace(made, trace="t-0000"), kind="bind", job_id="78", uid=-1)
+    journal.close()
+
+    async def seen(uid: int, **what: str) -> object:
+        visitor["uid"] = uid
+        answer = await house.ask(op="explain", **what)
+        records = answer.get("records")
+        return answer.get("error_code") if records is None else len(records)
+
+    async def scenario() -> None:
+        for what in ({"trace": "t-aaaa"}, {"job": "77"}):
+            assert [await seen(uid, **what) for uid in (ALICE, BOB, ROOT)] == [2, "forbidden", 2]
+        assert [await seen(uid, job="78") for uid in (ALICE, ROOT)] == ["forbidden", 1]
+        assert await seen(BOB, trace="t-bbbb") == 0
+
+    house.run(scenario)
+
+
+def test_a_user_who_asks_too_often_is_put_off(house: House, visitor: dict[str, int]) -> None:
+    """Another user of the same login node is still served."""
+
+    async def scenario() -> None:
+        codes = [
+            (await house.ask(op="explain", trace="t-cccc")).get("error_code") for _ in range(40)
+        ]
+        visitor["uid"] = BOB
+        other = await house.ask(op="explain", trace="t-cccc")
+        assert codes[0] != "busy"
+        assert codes.count("busy") >= 5
+        assert other.get("error_code") != "busy"
+
+    house.run(scenario)
+
+
+def test_a_quote_needs_a_picture_and_leaves_no_trace(house: House, visitor: dict[str, int]) -> None:
+    """No debit, no journal record; before the first picture it says that there is none."""
+    from hpcmgr.submit.view import make_view
+
+    del visitor
+    state = cluster(node("a1", gres={"gpu:a100": 1}))
+
+    async def scenario() -> None:
+        job = {"tres_per_node": "compute:8"}
+        none = await house.ask(op="quote", job=job)
+        snapshot = house.server._snapshot
+        view = make_view(state, house.server._policy.library)
+        object.__setattr__(view.state, "taken", snapshot._clock())
+        snapshot.swap(view)
+        first, second = [await house.ask(op="quote", job=job) for _ in range(2)]
+        wrong = await house.ask(op="quote", job={"tres_per_node": "compute:0"})
+
+        assert none["error_code"] == "unavailable"
+        assert first["quote"] == second["quote"]
+        assert first["quote"]["binding"]["gres"] == "gpu:a100"
+        assert "no whole number" in wrong["quote"]["error"]
+        current = snapshot.current()
+        assert current
+        assert current[1] == {}
+
+    house.run(scenario)
+
+
+def test_a_taken_address_costs_the_door_and_not_the_service(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The submit socket answers; the log says which address could not be had."""
+    house = House(tmp_path)
+    with socket.create_server(("127.0.0.1", house.port)):
+
+        async def scenario() -> None:
+            async with asyncio.timeout(20):
+                while "Address already in use" not in caplog.text:
+                    await asyncio.sleep(0.01)
+                reader, writer = await asyncio.open_unix_connection(house.submit_socket)
+                writer.write(SUBMISSION)
+                assert json.loads(await reader.readline())["v"] == 1
+
+        house.run(scenario)
