@@ -141,12 +141,12 @@ def _offers(ask: Ask, fields: JobFields, policy: Policy, view: ClusterView) -> s
     selection = policy.selectors.find(ask.selector)
     partitions = {p for p in fields.string("partition").split(",") if p}
     offers = []
-    for profile, nodes in view.types:
+    for profile, pools in view.types:
         units = profile.booked_units
         here = [
-            node.gres[profile.gres_key]
-            for node in nodes
-            if node.usable and (not partitions or partitions & set(node.partitions))
+            pool.count
+            for pool in pools
+            if pool.usable and (not partitions or partitions & pool.partitions)
         ]
         if units and here and not selection.allows(profile):
             offers.append(f"compute:{profile.gres.type}:{units * max(here)}")

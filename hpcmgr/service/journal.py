@@ -115,7 +115,7 @@ def _candidate(candidate: Candidate) -> dict[str, object]:
         "devices": candidate.devices,
         "units": candidate.units,
         "vram_gib": candidate.vram_gib,
-        "nodes": len(candidate.nodes),
+        "nodes": candidate.node_count,
         "score": candidate.score,
         "terms": {name: round(value, 4) for name, value in candidate.terms.items()},
     }

@@ -45,7 +45,7 @@ def choose_binding(
     """
     if fields.flag(ENFORCE_BIND) or fields.flag(DISABLE_BIND):
         return Binding()  # the user has decided
-    if all(node.sockets == 1 for node in chosen.nodes):
+    if all(pool.sockets == 1 for pool in chosen.pools):
         return Binding()  # every core is near
     form, why_not = _form(chosen, fields, release, exclusive=exclusive)
     if why_not:
@@ -90,7 +90,7 @@ def _why_never(candidate: Candidate, fields: JobFields, *, exclusive: bool) -> s
         return "--exclusive takes all cores of the node"
     if fields.number("ntasks_per_node") and fields.flag(NTASKS_SET):
         return "-n and --ntasks-per-node are both given"
-    if any(not node.sockets_of.get(candidate.gres) for node in candidate.nodes):
+    if any(not pool.device_sockets for pool in candidate.pools):
         return "the place of the devices is not known on every node"
     near = _cpus_near(candidate, fields)
     if near < candidate.need.cpus:
@@ -100,16 +100,13 @@ def _why_never(candidate: Candidate, fields: JobFields, *, exclusive: bool) -> s
 
 def _surely_on_one_socket(candidate: Candidate) -> int:
     """Devices that some socket of every node has at least, however they are spread."""
-    return min(
-        -(-node.gres[candidate.gres] // len(node.sockets_of[candidate.gres]))
-        for node in candidate.nodes
-    )
+    return min(-(-pool.count // len(pool.device_sockets)) for pool in candidate.pools)
 
 
 def _cpus_near(candidate: Candidate, fields: JobFields) -> int:
     """CPUs of one socket, on the smallest node that can serve."""
     threads = fields.number("threads_per_core")
     return min(
-        node.cores_per_socket * min(threads or node.threads_per_core, node.threads_per_core)
-        for node in candidate.nodes
+        pool.cores_per_socket * min(threads or pool.threads_per_core, pool.threads_per_core)
+        for pool in candidate.pools
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from hpcmgr.profile import DeviceProfile
 from hpcmgr.settings import JobClass
 from hpcmgr.slurm.hostlist import expand
-from hpcmgr.slurm.state import NodeState
+from hpcmgr.submit.pool import Pool
 from hpcmgr.submit.request import NTASKS_SET, Ask, JobFields
 from hpcmgr.submit.selectors import Selection
 from hpcmgr.submit.view import ClusterView
@@ -41,7 +41,7 @@ class Candidate:
     devices: int = 0
     units: int = 0
     vram_gib: int = 0
-    nodes: tuple[NodeState, ...] = ()
+    pools: tuple[Pool, ...] = ()
     need: Need = Need(1, 0, cpus_given=False, memory_given=False)
     per_task: bool = False
     refused: str = ""
@@ -54,6 +54,11 @@ class Candidate:
         """``name:type``."""
         return self.profile.gres_key
 
+    @property
+    def node_count(self) -> int:
+        """Nodes that can serve."""
+        return sum(len(pool.nodes) for pool in self.pools)
+
 
 def find_candidates(
     ask: Ask, fields: JobFields, selection: Selection, view: ClusterView, rule: int
@@ -63,8 +68,8 @@ def find_candidates(
     ``rule``: at most one device for every so many units begun.
     """
     return [
-        _candidate(ask, fields, selection, view, profile, nodes, rule)
-        for profile, nodes in view.types
+        _candidate(ask, fields, selection, view, profile, pools, rule)
+        for profile, pools in view.types
     ]
 
 
@@ -74,7 +79,7 @@ def _candidate(
     selection: Selection,
     view: ClusterView,
     profile: DeviceProfile,
-    nodes: tuple[NodeState, ...],
+    pools: tuple[Pool, ...],
     rule: int,
 ) -> Candidate:
     refused = selection.allows(profile)
@@ -93,15 +98,16 @@ def _candidate(
         partitions=frozenset(_partitions(fields, view)),
         features=frozenset(job_class.features) | _plain_features(fields.string("features")),
         excluded=frozenset(_names(fields.string("exc_nodes"))),
-        most=max(node.gres.get(profile.gres_key, 0) for node in nodes),
+        required=frozenset(_names(fields.string("req_nodes"))),
+        most=max(pool.count for pool in pools),
     )
-    able, waits, refused = _able_nodes(nodes, wanted, fields.nodes)
+    able, waits, refused = _able_pools(pools, wanted, fields.nodes)
     return Candidate(
         profile,
         devices=count,
         units=count * (profile.booked_units or 0),
         vram_gib=count * (profile.memory_gib or 0),
-        nodes=able,
+        pools=able,
         need=need,
         per_task=ask.per_task,
         refused=refused,
@@ -184,7 +190,7 @@ def _asked_memory(fields: JobFields, cpus: int) -> tuple[int, bool]:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What a node must offer."""
+    """What a node must offer; names of nodes that are excluded, or required one and all."""
 
     gres: str
     count: int
@@ -192,64 +198,71 @@ class _Wanted:
     partitions: frozenset[str]
     features: frozenset[str]
     excluded: frozenset[str]
+    required: frozenset[str]
     most: int
 
-    def missing(self, node: NodeState) -> str:
-        """Why this node can never run it; "" if it can."""
-        tests = (
-            (
-                not self.partitions or self.partitions & set(node.partitions),
-                f"not in partition {', '.join(sorted(self.partitions))}",
-            ),
-            (node.name not in self.excluded, "excluded by the request"),
-            (
-                self.features <= node.features,
-                f"lacks the feature {', '.join(sorted(self.features - node.features))}",
-            ),
-            (
-                node.gres.get(self.gres, 0) >= self.count,
-                f"at most {self.most} on a node, {self.count} needed",
-            ),
-            (
-                node.cpus >= self.need.cpus,
-                f"{self.need.cpus} CPUs needed, a node has {node.cpus}",
-            ),
-            (
-                node.memory >= self.need.memory_mib,
-                f"{self.need.memory_mib} MiB needed, a node has {node.memory}",
-            ),
+    def missing(self, pool: Pool) -> str:
+        """Why no node of the pool can ever run it; "" if they can."""
+        if self.partitions and not self.partitions & pool.partitions:
+            return f"not in partition {', '.join(sorted(self.partitions))}"
+        if not self.features <= pool.features:
+            return f"lacks the feature {', '.join(sorted(self.features - pool.features))}"
+        if pool.count < self.count:
+            return f"at most {self.most} on a node, {self.count} needed"
+        if pool.cpus < self.need.cpus:
+            return f"{self.need.cpus} CPUs needed, a node has {pool.cpus}"
+        if pool.memory < self.need.memory_mib:
+            return f"{self.need.memory_mib} MiB needed, a node has {pool.memory}"
+        return ""
+
+    def named(self, pool: Pool) -> Pool:
+        """The pool without nodes that the request's own node lists leave out."""
+        if not self.excluded and not self.required:
+            return pool
+        return pool.part(
+            node
+            for node in pool.nodes
+            if node.name not in self.excluded and (not self.required or node.name in self.required)
         )
-        return next((why for good, why in tests if not good), "")
 
 
-def _able_nodes(
-    nodes: tuple[NodeState, ...], wanted: _Wanted, asked: int
-) -> tuple[tuple[NodeState, ...], str, str]:
-    """Nodes that could run it; why it must wait for nodes that are out of service; why it can
+def _able_pools(
+    pools: tuple[Pool, ...], wanted: _Wanted, asked: int
+) -> tuple[tuple[Pool, ...], str, str]:
+    """Pools that could run it; why it must wait for nodes that are out of service; why it can
     never run. As Slurm does, a job may wait for a node that is down: it may come back."""
     lost: dict[str, int] = {}
-    able: list[NodeState] = []
-    out: list[NodeState] = []
-    for node in nodes:
-        why = wanted.missing(node)
+    able: list[Pool] = []
+    for pool in pools:
+        why = wanted.missing(pool)
+        kept = pool if why else wanted.named(pool)
+        if not why and not kept.nodes:
+            why = "not on the nodes of the request"
         if why:
-            lost[why] = lost.get(why, 0) + 1
+            lost[why] = lost.get(why, 0) + len(pool.nodes)
         else:
-            (able if node.usable else out).append(node)
-    if len(able) >= asked:
-        return tuple(able), "", ""
-    if len(able) + len(out) >= asked:
-        return tuple(able + out), _out_of_service(out), ""
-    if able or out:
-        return (), "", f"{asked} nodes asked, {len(able) + len(out)} can serve"
+            able.append(kept)
+    up = [pool for pool in able if pool.usable]
+    # Nodes that are required must all be there, be they in service or not.
+    asked = max(asked, len(wanted.required))
+    if _nodes(up) >= asked:
+        return tuple(up), "", ""
+    if _nodes(able) >= asked:
+        return tuple(able), _out_of_service([pool for pool in able if not pool.usable]), ""
+    if able:
+        return (), "", f"{asked} nodes asked, {_nodes(able)} can serve"
     return (), "", max(lost, key=lambda w: (lost[w], w)) if lost else "no node has it"
 
 
-def _out_of_service(nodes: list[NodeState]) -> str:
-    """``gpu01 is idle+drain (fan) and 3 more``."""
-    first = nodes[0]
+def _nodes(pools: list[Pool]) -> int:
+    return sum(len(pool.nodes) for pool in pools)
+
+
+def _out_of_service(pools: list[Pool]) -> str:
+    """``gpu01 is idle+drain (fan) and 3 more are out``."""
+    first = min((node for pool in pools for node in pool.nodes), key=lambda node: node.name)
     reason = f" ({first.reason})" if first.reason else ""
-    more = f" and {len(nodes) - 1} more are out" if len(nodes) > 1 else ""
+    more = f" and {_nodes(pools) - 1} more are out" if _nodes(pools) > 1 else ""
     return f"{first.name} is {first.state.lower()}{reason}{more}"
 
 

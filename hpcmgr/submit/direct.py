@@ -46,8 +46,8 @@ def _profile(
         partitions = {view.state.default_partition}
     here = {
         profile.name: profile
-        for profile, nodes in view.types
+        for profile, pools in view.types
         if profile.gres.name == item.name
-        and any(not partitions or partitions & set(node.partitions) for node in nodes)
+        and any(not partitions or partitions & pool.partitions for pool in pools)
     }
     return next(iter(here.values())) if len(here) == 1 else None

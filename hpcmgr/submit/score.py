@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hpcmgr.settings import Weights
-from hpcmgr.slurm.state import NodeState
 from hpcmgr.submit.candidates import Candidate
 from hpcmgr.submit.request import Ask, JobFields
 from hpcmgr.submit.selectors import Selection
@@ -50,11 +49,11 @@ def _scored(
     weights: Weights,
     granted: int,
 ) -> Candidate:
-    total = sum(node.gres[candidate.gres] for node in candidate.nodes)
+    total = sum(pool.total for pool in candidate.pools)
     ahead = view.waiting.get(candidate.gres, 0) + granted
     terms = {
         "fit": _fit(candidate, ask),
-        "free_now": 1.0 if _free_nodes(candidate, granted) >= fields.nodes else 0.0,
+        "free_now": 1.0 if _free_nodes(candidate, granted, fields.nodes) >= fields.nodes else 0.0,
         "queue_ahead": 1.0 / (1.0 + ahead / max(1, total)),
         "preference": _preference(candidate, selection),
         "few_devices": 1.0 / candidate.devices,
@@ -74,22 +73,16 @@ def _fit(candidate: Candidate, ask: Ask) -> float:
     return max(shares, default=1.0)
 
 
-def _free_nodes(candidate: Candidate, granted: int) -> int:
-    """Nodes on which it could start now; what was granted meanwhile is taken off as a whole."""
-    free = sum(
-        1
-        for node in candidate.nodes
-        if node.usable and node.free(candidate.gres) >= candidate.devices and _room(node, candidate)
-    )
-    spare = sum(node.free(candidate.gres) for node in candidate.nodes) - granted
-    return min(free, max(0, spare // candidate.devices))
-
-
-def _room(node: NodeState, candidate: Candidate) -> bool:
-    return (
-        node.cpus - node.cpus_used >= candidate.need.cpus
-        and node.memory - node.memory_used >= candidate.need.memory_mib
-    )
+def _free_nodes(candidate: Candidate, granted: int, asked: int) -> int:
+    """Nodes on which it could start now, counted up to ``asked``; what was granted meanwhile is
+    taken off as a whole, since nobody knows on which nodes it will be."""
+    need, devices = candidate.need, candidate.devices
+    spare = (sum(pool.free for pool in candidate.pools) - granted) // devices
+    enough, found = min(asked, spare), 0
+    for pool in candidate.pools:
+        if found < enough:
+            found += pool.startable(devices, need.cpus, need.memory_mib, enough - found)
+    return found
 
 
 def _preference(candidate: Candidate, selection: Selection) -> float:

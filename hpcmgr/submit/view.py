@@ -9,16 +9,17 @@ from hpcmgr.profile import DeviceProfile, ProfileLibrary
 from hpcmgr.slurm.capability import Release
 from hpcmgr.slurm.state import ClusterState, NodeState
 from hpcmgr.slurm.tres import parse_gres_list
+from hpcmgr.submit.pool import Pool, make_pools
 
 
 @dataclass(frozen=True)
 class ClusterView:
-    """``types``: device types that the cluster has, with their nodes. ``waiting``: devices that
-    waiting jobs ask for, by ``name:type``; held jobs do not count."""
+    """``types``: device types that the cluster has, with their nodes by pools. ``waiting``: devices
+    that waiting jobs ask for, by ``name:type``; held jobs do not count."""
 
     state: ClusterState
     release: Release
-    types: tuple[tuple[DeviceProfile, tuple[NodeState, ...]], ...]
+    types: tuple[tuple[DeviceProfile, tuple[Pool, ...]], ...]
     waiting: Mapping[str, int]
 
     @property
@@ -44,7 +45,7 @@ def make_view(state: ClusterState, library: ProfileLibrary) -> ClusterView:
         for key in node.gres:
             by_key.setdefault(key, []).append(node)
     types = tuple(
-        (profile, tuple(by_key[profile.gres_key]))
+        (profile, make_pools(profile.gres_key, by_key[profile.gres_key]))
         for profile in library.profiles
         if profile.gres_key in by_key
     )

@@ -143,6 +143,23 @@ def test_nodes_of_other_partitions_are_no_candidates() -> None:
     assert "not in partition main" in submit(state, policy(A100), "compute:8").error
 
 
+def test_nodes_that_the_request_names_bound_the_choice() -> None:
+    """-w npu01 can never be an A100; -x takes a node away; -w of two kinds of nodes is refused."""
+    state = cluster(
+        node("a01", gres={"gpu:a100": 1}),
+        node("a02", gres={"gpu:a100": 1}),
+        node("n01", gres={"npu:ascend910b3": 1}),
+    )
+
+    def become(**fields: object) -> Decision:
+        return submit(state, RULES, {"tres_per_node": "compute:8", **fields})
+
+    assert gres(become(req_nodes="n01")).startswith("npu:")
+    assert gres(become(req_nodes="a[01-02]", min_nodes=2)).startswith("gpu:")
+    assert gres(become(exc_nodes="a[01-02]")).startswith("npu:")
+    assert "2 nodes asked, 1 can serve" in become(req_nodes="a01,n01").error
+
+
 def test_a_type_whose_nodes_are_out_comes_last_but_may_be_waited_for() -> None:
     """A drained node may come back: Slurm takes such a job, so do we, and say what it waits for."""
     drained = node("a01", gres={"gpu:a100": 1}, usable=False, state="IDLE+DRAIN", reason="fan")
