@@ -5,10 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help venv fmt lint type imports check unit test demo lock wheel clean
+.PHONY: help venv fmt lint type imports check unit test demo picture docs docker-demo docker-test lock wheel clean
 
 help:              ## these verbs
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
 
 venv: $(STAMP)     ## the development environment, from the lock file
 
@@ -35,13 +35,25 @@ imports: $(STAMP)  ## imports point one way
 check: lint type imports ## all that needs no test run
 
 unit: $(STAMP)     ## tests that need no Slurm
-	$(BIN)/pytest -m "not slurm"
+	$(BIN)/pytest -m "not slurm and not docker"
 
 test: check        ## everything, with a real Slurm 24.11 and 26.05 (HPCMGR_SLURM=24.11: only that)
 	$(BIN)/pytest
 
-demo: $(STAMP)     ## a whole cluster, jobs in neutral units on it
-	$(BIN)/python -m lightcluster.demo
+demo: $(STAMP)     ## a whole cluster, jobs in neutral units on it (--once, --release 26.05)
+	@$(BIN)/python -m lightcluster.demo
+
+picture: $(STAMP)  ## docs/img/demo.svg anew, from a real run of the demo
+	$(BIN)/python -m lightcluster.demo --once --picture docs/img/demo.svg
+
+docs: $(STAMP)     ## the generated parts of docs/ anew, from the code
+	$(BIN)/python docs/generate.py
+
+docker-demo: $(STAMP) ## the same with a container for every host; a node dies, a network is cut
+	$(BIN)/python docker-cluster/cluster.py demo
+
+docker-test: $(STAMP) ## tests that need several hosts; starts Docker where none answers
+	HPCMGR_DOCKER=1 $(BIN)/pytest tests/docker
 
 lock: $(STAMP)     ## renew the lock file (needs uv)
 	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 \
@@ -51,5 +63,6 @@ wheel: $(STAMP)    ## build the wheel into dist/
 	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
 clean:             ## remove what was built here; clusters, cached root file systems
+	-[ -x $(BIN)/python ] && $(BIN)/python docker-cluster/cluster.py down --cache
 	-[ -x $(BIN)/python ] && $(BIN)/python -m lightcluster down --cache
 	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

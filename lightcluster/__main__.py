@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import signal
 import sys
 import time
@@ -73,6 +74,11 @@ def _parser() -> argparse.ArgumentParser:
 
     down = commands.add_parser("down", help="end a cluster")
     down.add_argument("--name", default="demo")
+    down.add_argument(
+        "--cache",
+        action="store_true",
+        help="remove the cached root file systems, too; no cluster may run",
+    )
     down.set_defaults(command=_down)
     return parser
 
@@ -134,12 +140,32 @@ def _shell(options: argparse.Namespace) -> int:
 
 
 def _down(options: argparse.Namespace) -> None:
-    found = _find(options.name)
+    found = state.load(options.name)
+    if found is not None and found.alive:
+        _end(found)
+    elif not options.cache:
+        _find(options.name)
+    if options.cache:
+        _remove_cache()
+
+
+def _remove_cache() -> None:
+    """Running clusters stand on the cached trees, and may be somebody else's."""
+    state.remove_stale()
+    running = ", ".join(each.name for each in state.running())
+    if running:
+        raise LightClusterError(
+            f"{rootfs.cache_dir()} stays: it is in use by {running}; end them first"
+        )
+    shutil.rmtree(rootfs.cache_dir(), ignore_errors=True)
+
+
+def _end(found: state.State) -> None:
     os.kill(found.supervisor, signal.SIGTERM)
     limit = time.monotonic() + _DOWN_LIMIT_S
     while found.alive:
         if time.monotonic() > limit:
-            raise LightClusterError(f"{options.name} does not end")
+            raise LightClusterError(f"{found.name} does not end")
         time.sleep(0.02)
 
 

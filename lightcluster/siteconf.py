@@ -76,6 +76,9 @@ def compose(
     if not accounting:
         files["accounting.conf"] = "# This cluster keeps no accounts.\n"
     files["hpcmgr.conf"] = "".join(node_line(node, memory_mib=1000) for node in nodes)
+    if nodes:  # no job starts on a node that no switch holds; an empty file is fatal on 26.05
+        names = ",".join(node.name for node in nodes)
+        files["topology.conf"] = f"SwitchName=all Nodes={names}\n"
     files |= given_files(conf)
     if not tune:
         return files

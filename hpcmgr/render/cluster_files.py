@@ -1,4 +1,4 @@
-"""gres.conf, hpcmgr.conf and cgroup.conf of a whole cluster.
+"""gres.conf, hpcmgr.conf, cgroup.conf and topology.conf of a whole cluster.
 
 ``hpcmgr.conf`` is included by the site's own slurm.conf, before its partitions; the site's file is
 never written.
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from hpcmgr.plan import NEUTRAL, ClusterPlan, NodePlan, PlannedDevice
 from hpcmgr.render.environment import fill
+from hpcmgr.render.topology import render_topology
 from hpcmgr.slurm.hostlist import fold
 
 TASK_PROLOG = "/etc/hpcmgr/task_prolog.sh"
@@ -31,11 +32,14 @@ class GresRecord:
 
 
 def render_cluster(plan: ClusterPlan) -> dict[str, str]:
-    """File name → text, in the order in which people read them."""
+    """File name → text, in the order in which people read them. topology.conf is there only where
+    the site describes its fabric."""
+    topology = render_topology(plan)
     return {
         "hpcmgr.conf": _hpcmgr_conf(plan),
         "gres.conf": _gres_conf(plan),
         "cgroup.conf": fill("cgroup.conf.j2", cgroup=plan.site.cgroup),
+        **({"topology.conf": topology} if topology else {}),
     }
 
 

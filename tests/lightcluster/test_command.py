@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from lightcluster import state
+from lightcluster.__main__ import main
 from lightcluster.siteconf import CHECKOUT
 from lightcluster.testing import require
 
@@ -35,6 +37,23 @@ def test_a_cluster_that_does_not_run_is_one_line() -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("lightcluster: no light cluster nowhere runs")
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_cache_is_removed_unless_a_cluster_stands_on_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """down --cache: nothing to end is no error; somebody else's cluster keeps the cache."""
+    monkeypatch.setenv("HPCMGR_CACHE", str(tmp_path))
+    (tmp_path / "rootfs" / "tree").mkdir(parents=True)
+    other = state.State(name="other", supervisor=1, started="")
+    monkeypatch.setattr(state, "running", lambda: [other])
+
+    assert main(["down", "--cache", "--name", "nowhere"]) == 1
+    assert "in use by other" in capsys.readouterr().err
+    assert (tmp_path / "rootfs" / "tree").is_dir()
+    monkeypatch.setattr(state, "running", list)
+    assert main(["down", "--cache", "--name", "nowhere"]) == 0
+    assert not (tmp_path / "rootfs").exists()
 
 
 @pytest.mark.slurm

@@ -87,3 +87,16 @@ def test_without_tuning_files_are_written_as_they_are() -> None:
     files = compose(None, NODES, accounting=False, cgroup_version=1, tune=False)
 
     assert "lightcluster" not in files["slurm.conf"]
+
+
+def test_every_node_has_a_switch_until_hpcmgr_renders_them() -> None:
+    """Slurm starts no job on other nodes; an empty topology.conf stops 26.05."""
+    own = "SwitchName=mine Nodes=n1\n"
+    composed, given, none = (
+        compose(conf, nodes, accounting=False, cgroup_version=1).get("topology.conf")
+        for conf, nodes in ((None, NODES), ({"topology.conf": own}, NODES), (None, []))
+    )
+
+    assert composed == "SwitchName=all Nodes=n1\n"
+    assert given == own
+    assert none is None

@@ -1,0 +1,1 @@
+"""``./dev demo``: a whole site on one machine, jobs in neutral units on it, shown to a person."""
