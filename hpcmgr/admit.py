@@ -72,7 +72,9 @@ def decide(
         if request is None:
             return Decision(trace)
         if isinstance(request, Direct):
-            return Decision(trace, "direct", add_units(request, fields, policy.library, view))
+            totals = policy.site.direct_totals
+            done = add_units(request, fields, policy.library, view, totals)
+            return Decision(trace, "direct", done)
         return _bind(request, fields, policy, view, granted, trace, late=late)
     except RequestError as error:
         return Decision(trace, fields.string("tres_per_node"), error=error.message)

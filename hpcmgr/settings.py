@@ -274,6 +274,7 @@ class Site(Section):
     schema_: Literal["hpcmgr.site/1"] = Field("hpcmgr.site/1", alias="schema")
     """The format of this file."""
     inventory: Path = Path("/var/lib/hpcmgr/inventory")
+    ledger: Path = Path("/var/lib/hpcmgr/ledger.sqlite")
     """The folder where nodes publish what they have; all must see it."""
     slurm: Slurm = Slurm()
     """Where Slurm lives."""
@@ -300,8 +301,9 @@ class Site(Section):
     score: Weights = Weights()
     """Weights of the score's terms; each term lies in 0…1, more is better."""
     direct_totals: Literal["per_node", "refuse", "unbilled"] = "per_node"
-    """For later: what becomes of `--gpus=N`, which cannot carry units truly over several nodes.
-    Today such a job passes as it is and books no units, whatever stands here."""
+    """What becomes of `--gpus=N`, which cannot carry units truly over several nodes. `per_node`: with
+    a fixed number of nodes that divides N it is asked per node, else refused; `refuse`; `unbilled`:
+    it passes without units. Untyped requests of several types pass unbilled, or `refuse`."""
     units_per_device_rule: int = Field(8, ge=1)
     """At most one device for every so many units begun: no eight T4 for `compute:16`."""
     _path: Path | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 TEXTS = {
     "bound": "{request} becomes {devices}: {units} units, {vram} GiB of device memory{per_node}",
     "more_units": "{granted} units are booked: whole devices are handed out ({asked} asked)",
-    "direct_units": "{request} books {units} units, {vram} GiB of device memory{per_node}",
+    "direct_units": "{request} books {units} units, {vram} GiB of device memory{where}",
     "not_near": "cores near the devices are not enforced: {why}",
     "waits": "the job waits until the nodes are back: {why}",
     "no_count": "{request}: no count given, taken as 1",
@@ -23,11 +23,15 @@ TEXTS = {
     "--tres-per-task=gres/compute:N",
     "per_job": "compute for the whole job is not known: ask with --gres=compute:N for each node",
     "task_vram": "vram with --tres-per-task is not known: ask with --gres=compute:N,vram:M",
-    "hard_totals": "--gpus=N cannot carry units truly over several nodes: ask per node with "
-    "--gpus-per-node or --gres",
+    "totals": "--gpus={count} needs a number of nodes that divides it (-N): its units are counted "
+    "per node. Or ask per node, with --gpus-per-node or --gres",
+    "totals_refused": "--gpus is not taken at this site, since units are counted per node: ask "
+    "with --gpus-per-node or --gres",
+    "untyped": "{name} may be {types} here, so no units are booked: name the type",
+    "untyped_refused": "{name} may be {types} here: name the type, since units differ by it",
+    "totals_unbilled": "--gpus={count}: no units are booked for a total over several nodes",
     "nothing": "{request}: no device fits{partition}. {why}{fitting}",
     "fitting": " What would fit: {offers}.",
-    "unit_unknown": "device type {gres} is not known here",
 }
 """Text by key; ``{…}`` is filled by the caller."""
 

@@ -137,8 +137,10 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Direct:
-    """A request that names devices itself: ``items`` keep their form, units are added."""
+    """A request that names devices itself, in the field where it stands: ``items`` keep their form,
+    units are added; ``others`` are what else stands there."""
 
+    where: str
     items: tuple[GresItem, ...]
     others: tuple[str, ...]
 
@@ -187,7 +189,7 @@ def read_request(fields: JobFields, accelerators: frozenset[str]) -> Ask | Direc
     neutral_node = [i for i in node if i.name in {"compute", "vram"}]
     neutral_task = [i for i in task if i.name in {"compute", "vram"}]
     if not neutral_node and not neutral_task:
-        return _direct(node, accelerators)
+        return _direct(fields, accelerators)
     _refuse_mixture(fields, node, task, accelerators)
     if neutral_node and neutral_task:
         raise RequestError(text("twice", name="compute"))
@@ -216,11 +218,17 @@ def _written(item: GresItem) -> str:
     return ":".join(part for part in (item.name, item.type, item.count) if part)
 
 
-def _direct(node: list[GresItem], accelerators: frozenset[str]) -> Direct | None:
-    devices = tuple(i for i in node if i.name in accelerators)
-    if not devices:
-        return None
-    return Direct(devices, tuple(_written(i) for i in node if i.name not in accelerators))
+def _direct(fields: JobFields, accelerators: frozenset[str]) -> Direct | None:
+    """Devices asked by name. In two fields at once (``--gpus`` beside ``--gpus-per-task``) Slurm
+    makes one of them, and nobody else can say which: such a job is none of ours."""
+    found = []
+    for where in ("tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket"):
+        items = _items(fields.string(where))
+        devices = tuple(i for i in items if i.name in accelerators)
+        if devices:
+            others = tuple(_written(i) for i in items if i.name not in accelerators)
+            found.append(Direct(where, devices, others))
+    return found[0] if len(found) == 1 else None
 
 
 def _refuse_mixture(

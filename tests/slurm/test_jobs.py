@@ -183,6 +183,34 @@ def test_a_direct_request_gets_its_units_booked(site: ReferenceSite) -> None:
     assert "books 4 units" in job.said
 
 
+@pytest.mark.parametrize(
+    ("options", "units"),
+    [
+        (["--gpus=t4:2", "-N1"], 4),
+        (["--gpus-per-node=t4:2"], 4),
+        (["--gpus-per-task=t4:1", "-n2", "-N1"], 4),
+        (["--gpus-per-socket=t4:1", "--sockets-per-node=1"], 2),
+    ],
+)
+def test_every_gpus_option_gets_its_units_and_its_steps_run(
+    site: ReferenceSite, options: list[str], units: int
+) -> None:
+    """Totals per node, per task, per socket; an inner srun still finds its devices."""
+    body = "srun -n1 sh -c 'echo step env HPCMGR_DEVICES=$HPCMGR_DEVICES'\n"
+    job = run_job(site, *options, body=body)
+
+    assert f"compute(CNT:{units})" in only_node(job)[2]
+    assert job.steps["step"].env["HPCMGR_DEVICES"].startswith("/dev/nvidia")
+
+
+def test_a_total_without_a_node_count_is_refused_with_a_hint(site: ReferenceSite) -> None:
+    """direct_totals: per_node, the default."""
+    done = site.run(["sbatch", "--gpus=2", "--wrap=true"], user="alice")
+
+    assert done.returncode != 0
+    assert "needs a number of nodes that divides it (-N)" in done.stderr
+
+
 @pytest.mark.parametrize("options", [["-n2"], ["--ntasks-per-node=2"], ["-n1", "-c3"]])
 def test_the_users_task_counts_stand(site: ReferenceSite, options: list[str]) -> None:
     """SLURM_NTASKS and the CPUs are those of the same job with devices asked directly."""

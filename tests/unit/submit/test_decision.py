@@ -212,12 +212,68 @@ def test_units_are_added_to_a_direct_request() -> None:
     assert gres(decision) == "gpu:a100:2,compute:16,vram:160,tmpfs:1G"
 
 
-def test_an_untyped_direct_request_in_a_mixed_partition_passes_as_it_is() -> None:
-    """gpu:1 may become an A100 or a T4: its units cannot be told."""
-    decision = submit(MIXED, RULES, "gres/gpu:1")
+@pytest.mark.parametrize(
+    ("field", "before", "after"),
+    [
+        ("tres_per_task", "cpu=4,gres/gpu:t4=1", "cpu=4,gres/gpu:t4=1,gres/compute=2,gres/vram=16"),
+        ("tres_per_task", "gres/gpu:t4:1", "gres/gpu:t4:1,gres/compute:2,gres/vram:16"),
+        ("tres_per_socket", "gres/gpu:t4:2", "gres/gpu:t4:2,gres/compute:4,gres/vram:32"),
+    ],
+)
+def test_units_stand_beside_devices_per_task_and_per_socket(
+    field: str, before: str, after: str
+) -> None:
+    """Slurm multiplies both alike there."""
+    done = submit(MIXED, RULES, {field: before}).rewrite
 
-    assert decision.rewrite is None
-    assert not decision.error
+    assert done is not None
+    assert done.set == {field: after}
+
+
+@pytest.mark.parametrize(
+    ("totals", "job", "outcome"),
+    [
+        ("per_node", {"tres_per_job": "gres/gpu:t4:4", "min_nodes": 2, "max_nodes": 2},
+         {"gres": "gpu:t4:2,compute:4,vram:32", "tres_per_job": ""}),
+        ("per_node", {"tres_per_job": "gres/gpu:t4:1", "min_nodes": 1, "max_nodes": 1,
+                      "tres_per_node": "gres/tmp:1"},
+         {"gres": "gpu:t4:1,compute:2,vram:16,tmp:1", "tres_per_job": ""}),
+        ("per_node", {"tres_per_job": "gres/gpu:t4:3", "min_nodes": 2, "max_nodes": 2}, "-N"),
+        ("per_node", {"tres_per_job": "gres/gpu:t4:4", "min_nodes": 1, "max_nodes": 2}, "-N"),
+        ("per_node", {"tres_per_job": "gres/gpu:t4:4"}, "-N"),
+        ("refuse", {"tres_per_job": "gres/gpu:t4:4"}, "is not taken at this site"),
+        ("unbilled", {"tres_per_job": "gres/gpu:t4:4"}, {}),
+    ],
+)  # fmt: skip
+def test_totals_follow_the_sites_policy(
+    totals: str, job: dict[str, object], outcome: dict[str, str] | str
+) -> None:
+    """Slurm splits devices and units of a total differently over nodes (fact 34)."""
+    decision = submit(MIXED, policy(A100, ASCEND, T4, direct_totals=totals), job)
+
+    if isinstance(outcome, str):
+        assert outcome in decision.error
+    else:
+        assert decision.rewrite is not None
+        assert decision.rewrite.set == outcome
+
+
+def test_an_untyped_direct_request_in_a_mixed_partition_is_told_or_refused() -> None:
+    """gpu:1 may become an A100 or a T4: its units cannot be told."""
+    passed = submit(MIXED, RULES, "gres/gpu:1").rewrite
+    refused = submit(MIXED, policy(A100, T4, direct_totals="refuse"), "gres/gpu:1")
+
+    assert passed is not None
+    assert passed.set == {}
+    assert passed.messages == (
+        "gpu:1 may be a100 or t4 here, so no units are booked: name the type",
+    )
+    assert "name the type" in refused.error
+
+
+def test_an_untyped_direct_request_of_one_type_gets_its_units() -> None:
+    """Where only one type of the name is, it is that."""
+    assert gres(submit(MIXED, RULES, "gres/npu:1")) == "npu:1,compute:8,vram:64"
 
 
 def test_units_per_task_stay_in_their_place() -> None:

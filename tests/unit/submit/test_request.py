@@ -122,6 +122,22 @@ def test_a_direct_request_keeps_its_devices_and_its_company() -> None:
     assert found.others == ("tmpfs:10G",)
 
 
+@pytest.mark.parametrize("where", ["tres_per_job", "tres_per_task", "tres_per_socket"])
+def test_direct_requests_are_found_in_every_field(where: str) -> None:
+    """--gpus, --gpus-per-task and --gpus-per-socket stand in fields of their own."""
+    found = read_request(read_fields({where: "gres/gpu:a100:2"}), GPUS)
+
+    assert isinstance(found, Direct)
+    assert found.where == where
+
+
+def test_devices_in_two_fields_at_once_are_slurms_to_judge() -> None:
+    """--gpus beside --gpus-per-task: such a job passes untouched."""
+    fields = read_fields({"tres_per_job": "gres/gpu:2", "tres_per_task": "gres/gpu=1"})
+
+    assert read_request(fields, GPUS) is None
+
+
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_no_text_makes_the_reader_fail(one: str, two: str) -> None:
     """Whatever stands in the fields, the outcome is a request, nothing, or a text for the user."""
