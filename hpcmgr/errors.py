@@ -13,6 +13,7 @@
     ├── WireError                   a line between shim and service is wrong
     ├── CredentialError             a munge credential could not be made, or is not valid
     ├── ServiceError                the scoring service cannot run or cannot be reached
+    ├── LedgerError                 the ledger of devices cannot be read or written
     └── ApplyError                  files cannot be brought into force
 
 Every error carries a ``hint``: what to do about it.
@@ -134,6 +135,10 @@ class CredentialError(HpcmgrError):
 
 class ServiceError(HpcmgrError):
     """The scoring service cannot run or cannot be reached."""
+
+
+class LedgerError(HpcmgrError):
+    """The ledger of devices cannot be read or written."""
 
 
 class ApplyError(HpcmgrError):

@@ -23,9 +23,12 @@ COMMANDS = {
     "render": "inventory, profiles and site.yaml into Slurm's files",
     "verify": "lint and prove Slurm's files with Slurm's own daemons",
     "apply": "diff, prove, write, reconfigure, check, roll back on failure",
+    "ledger": "every device ever seen: serial, place, driver, owner, history",
     "serve": "the scoring service",
+    "capacity": "devices, units and memory, free and total",
     "quote": "what a request would become; submits nothing",
     "explain": "the story of a job's binding",
+    "doctor": "what is wrong here, and what to do",
 }
 """Every command and its one line of help. Its code is ``hpcmgr.cli.NAME:command``."""
 
