@@ -82,14 +82,15 @@ class NodeState:
 
 @dataclass(frozen=True, slots=True)
 class PendingJob:
-    """One waiting job (an array counts once for each of its tasks still to start)."""
+    """One waiting job (an array counts once for each of its tasks still to start). ``queued``: it
+    waits for its turn, not for a dependency, a limit, a time or somebody's release."""
 
     job_id: str
     partition: str
     priority: int
     nodes: int
     tres_per_node: str
-    held: bool
+    queued: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +291,9 @@ _FIELDS = ("JobArrayID:64", "Partition:256", "PriorityLong:24", "NumNodes:24", "
 SQUEUE = ("squeue", "-h", "-t", "PD", "-O", ",".join(_FIELDS))
 
 
+_QUEUED = frozenset({"", "None", "Priority", "Resources"})
+
+
 def parse_pending(text: str) -> Iterable[PendingJob]:
     """Lines of the squeue call above: fields of fixed width, none of them free text."""
     widths = [int(f.split(":")[1]) for f in _FIELDS]
@@ -306,7 +310,7 @@ def parse_pending(text: str) -> Iterable[PendingJob]:
             priority=_number(priority, 0),
             nodes=_number(nodes, 1) * _tasks_of(job_id),
             tres_per_node=tres,
-            held="Held" in reason or priority == "0",
+            queued=reason in _QUEUED and priority != "0",
         )
 
 

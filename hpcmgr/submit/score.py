@@ -50,10 +50,11 @@ def _scored(
     granted: int,
 ) -> Candidate:
     total = sum(pool.total for pool in candidate.pools)
+    # Queued jobs and those granted meanwhile will take devices that still look free.
     ahead = view.waiting.get(candidate.gres, 0) + granted
     terms = {
         "fit": _fit(candidate, ask),
-        "free_now": 1.0 if _free_nodes(candidate, granted, fields.nodes) >= fields.nodes else 0.0,
+        "free_now": 1.0 if _free_nodes(candidate, ahead, fields.nodes) >= fields.nodes else 0.0,
         "queue_ahead": 1.0 / (1.0 + ahead / max(1, total)),
         "preference": _preference(candidate, selection),
         "few_devices": 1.0 / candidate.devices,
@@ -73,11 +74,11 @@ def _fit(candidate: Candidate, ask: Ask) -> float:
     return max(shares, default=1.0)
 
 
-def _free_nodes(candidate: Candidate, granted: int, asked: int) -> int:
-    """Nodes on which it could start now, counted up to ``asked``; what was granted meanwhile is
-    taken off as a whole, since nobody knows on which nodes it will be."""
+def _free_nodes(candidate: Candidate, ahead: int, asked: int) -> int:
+    """Nodes on which it could start now, counted up to ``asked``; devices for those ``ahead`` are
+    taken off as a whole, since nobody knows on which nodes they will be."""
     need, devices = candidate.need, candidate.devices
-    spare = (sum(pool.free for pool in candidate.pools) - granted) // devices
+    spare = (sum(pool.free for pool in candidate.pools) - ahead) // devices
     enough, found = min(asked, spare), 0
     for pool in candidate.pools:
         if found < enough:

@@ -15,7 +15,7 @@ from hpcmgr.submit.pool import Pool, make_pools
 @dataclass(frozen=True)
 class ClusterView:
     """``types``: device types that the cluster has, with their nodes by pools. ``waiting``: devices
-    that waiting jobs ask for, by ``name:type``; held jobs do not count."""
+    that queued jobs ask for, by ``name:type``."""
 
     state: ClusterState
     release: Release
@@ -55,7 +55,7 @@ def make_view(state: ClusterState, library: ProfileLibrary) -> ClusterView:
 def _waiting(state: ClusterState) -> dict[str, int]:
     waiting: dict[str, int] = {}
     for job in state.pending:
-        if job.held:
+        if not job.queued:
             continue
         try:
             items = parse_gres_list(job.tres_per_node)

@@ -149,4 +149,4 @@ def test_pending_jobs_count_their_nodes_and_array_tasks() -> None:
 
     assert array.nodes == 10
     assert array.tres_per_node == "gres/gpu:a100:1"
-    assert (array.held, held.held) == (False, True)
+    assert (array.queued, held.queued) == (True, False)

@@ -111,7 +111,7 @@ def test_a_device_granted_a_moment_ago_is_not_counted_on_again() -> None:
 def test_a_type_that_many_wait_for_loses_against_one_that_nobody_waits_for() -> None:
     """queue_ahead: both types are busy, three jobs wait for the A100."""
     waiting = tuple(
-        PendingJob(str(i), "main", 1, 1, "gres/gpu:a100:1,gres/compute:8", held=False)
+        PendingJob(str(i), "main", 1, 1, "gres/gpu:a100:1,gres/compute:8", queued=True)
         for i in range(3)
     )
     state = cluster(
@@ -121,6 +121,16 @@ def test_a_type_that_many_wait_for_loses_against_one_that_nobody_waits_for() -> 
     )
 
     assert gres(submit(state, RULES, "compute:8")).startswith("npu:")
+
+
+def test_a_free_device_that_a_queued_job_will_take_is_not_free() -> None:
+    """Between submission and the next scheduling pass the device still looks free."""
+    queued = (PendingJob("7", "main", 1, 1, "gres/gpu:a100:1,gres/compute:8", queued=True),)
+    limited = (replace(queued[0], queued=False),)
+    nodes = (node("a01", gres={"gpu:a100": 1}), node("n01", gres={"npu:ascend910b3": 1}))
+
+    assert gres(submit(cluster(*nodes, pending=queued), RULES, "compute:8")).startswith("npu:")
+    assert gres(submit(cluster(*nodes, pending=limited), RULES, "compute:8")).startswith("gpu:")
 
 
 def test_a_class_prefers_and_restricts() -> None:
