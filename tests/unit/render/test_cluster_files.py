@@ -38,7 +38,7 @@ def plan(*inventories: NodeInventory, site: Site | None = None) -> ClusterPlan:
     return make_plan(inventories, LIBRARY, site or Site())
 
 
-@pytest.mark.parametrize("name", ["mixed", "npu8", "t4x4"])
+@pytest.mark.parametrize("name", ["arc4", "gaudi8", "mi300x8", "mixed", "npu8", "t4x4"])
 def test_recorded_machines_are_rendered_byte_for_byte(
     name: str, hosts: Path, golden: Callable[[str, str], None]
 ) -> None:
@@ -163,3 +163,29 @@ def test_positions_follow_the_runtimes_order_whatever_the_inventory_says(
     assert render_cluster(plan(inventory("n1", *devices))) == render_cluster(
         plan(inventory("n1", *shuffled))
     )
+
+
+def test_brands_that_share_a_name_have_one_set_of_flags() -> None:
+    """slurmd dies of two sets under one name; the TaskProlog sets each brand's variable then."""
+    brands = {
+        "a100": ("nvidia_gpu_env", "CUDA_VISIBLE_DEVICES"),
+        "mi300x": ("amd_gpu_env", "ROCR_VISIBLE_DEVICES"),
+    }
+    made = []
+    for name, (flag, variable) in brands.items():
+        visible = {"variable": variable, "slurm": True}
+        profile = device(name, f"gpu:{name}", 8, 80, visible=visible)
+        gres = profile.gres.model_copy(update={"flags": (flag,)})
+        made.append(profile.model_copy(update={"gres": gres}))
+    library = ProfileLibrary(tuple(made))
+    both = [npu(n, f"/dev/x{n}", model=name) for n, name in enumerate(brands)]
+    mixed = make_plan([inventory("n1", *both)], library, Site())
+    alone = make_plan([inventory("n1", both[1])], library, Site())
+
+    lines = [x for x in render_cluster(mixed)["gres.conf"].splitlines() if "File=" in x]
+    assert [line.rpartition("Flags=")[2] for line in lines] == ["no_gpu_env", "no_gpu_env"]
+    table = render_node(mixed.nodes[0])["devices"]
+    assert "/dev/x0 gpu:a100 a100 cuda CUDA_VISIBLE_DEVICES local -" in table
+    assert "/dev/x1 gpu:mi300x mi300x cuda ROCR_VISIBLE_DEVICES local -" in table
+    assert "Flags=amd_gpu_env" in render_cluster(alone)["gres.conf"]
+    assert "ROCR_VISIBLE_DEVICES" not in render_node(alone.nodes[0])["devices"]
