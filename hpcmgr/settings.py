@@ -274,8 +274,9 @@ class Site(Section):
     schema_: Literal["hpcmgr.site/1"] = Field("hpcmgr.site/1", alias="schema")
     """The format of this file."""
     inventory: Path = Path("/var/lib/hpcmgr/inventory")
-    ledger: Path = Path("/var/lib/hpcmgr/ledger.sqlite")
     """The folder where nodes publish what they have; all must see it."""
+    ledger: Path = Path("/var/lib/hpcmgr/ledger.sqlite")
+    """The history of all devices, on a local disk of the controller: SQLite, never on NFS."""
     slurm: Slurm = Slurm()
     """Where Slurm lives."""
     cgroup: Cgroup = Cgroup()
