@@ -16,6 +16,7 @@ from hpcmgr.profile import DeviceProfile, ProfileLibrary
 from hpcmgr.settings import NodeGroup, Site
 
 NEUTRAL = ("compute", "vram")
+NO_ENV = ("no_gpu_env",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,16 @@ class NodePlan:
     def of_name(self, name: str) -> tuple[PlannedDevice, ...]:
         """Devices of one GRES name, in Slurm's order."""
         return tuple(d for d in self.devices if d.profile.gres.name == name)
+
+    def env_flags(self, name: str) -> tuple[str, ...]:
+        """Environment flags of all records of one GRES name.
+
+        slurmd dies of two different sets under one name, and with none at all it would set every
+        brand's variable (of which AMD's runtime takes two, and then sees nothing). So where brands
+        share a name, Slurm sets no variable and the TaskProlog does.
+        """
+        flags = {device.profile.gres.flags for device in self.of_name(name)}
+        return NO_ENV if len(flags) > 1 else next(iter(flags), ())
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,11 @@ _PROGRAMS = (
     (re.compile(r"(\bcmdline\s*:\s*)\S.*", re.IGNORECASE), r"\1program"),
     (re.compile(r"(\bname=)[^\s,]+"), r"\1program"),
 )
+_PROGRAM_TITLES = ("process name", "process", "command")
+_LOOSE_HEADING = re.compile(r"\bPID\b.*\b(?:Process name|Command Line)\b", re.IGNORECASE)
+_LOOSE_ROW = re.compile(r"[|\s]*[0-9]+\s+(?:\S+\s+)?[0-9]+\s+\S")
+_WORD = re.compile(r"(?<![^\s|])(?![0-9.]+[KMGT]?i?B?(?![^\s|]))[^\s|/][^\s|]*")
+"""A word of a table that is no number and no size."""
 _PATH = re.compile(r"(?<=[\s\"'>|=])/(?!dev/|sys/|proc/|usr/|lib|etc/|bin/)[\w.+-]+(?:/[\w.+-]+)+")
 
 
@@ -131,15 +136,19 @@ def _log(text: str) -> str:
 
 
 def _process_table(text: str) -> str:
-    """Names of programs in a drawn table that has a column for them."""
-    column, lines = None, []
+    """Names of programs in a drawn table that has a column for them, or one cell for all."""
+    column, lines, loose = None, [], False
     for line in text.splitlines(keepends=True):
         cells = line.split("|")
         titles = [cell.strip().casefold() for cell in cells]
-        if "process name" in titles:
-            column, width = titles.index("process name"), len(cells)
+        named = next((title for title in _PROGRAM_TITLES if title in titles), None)
+        loose = bool(_LOOSE_HEADING.search(line)) or (loose and bool(line.strip()))
+        if named is not None:
+            column, width, loose = titles.index(named), len(cells), False
         elif column is not None and len(cells) == width and cells[column].strip():
             cells[column] = " program".ljust(len(cells[column]))
             line = "|".join(cells)
+        elif loose and _LOOSE_ROW.match(line):
+            line = _WORD.sub(lambda found: "program".ljust(len(found[0])), line)
         lines.append(line)
     return "".join(lines)

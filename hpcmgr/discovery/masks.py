@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from hpcmgr.discovery import amd_ids
+
 _SHAPES = {
     "uuid": r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
     "die": r"(?:[0-9a-f]{8}[ ]){4}[0-9a-f]{8}",
@@ -25,7 +27,7 @@ _NAMED = re.compile(
     r"""<(?:serial|uuid|pdi|host_id|[a-z_]*(?:serial_number|guid))>([^<]+)<
     |\b(?:[a-z]+_serial|serial(?:[ _]?(?:number|no))?|unique[ _]id|board_id|uuid|guid|sn)\b
      ["']?\s*[:=]\s*["']?([0-9a-z][0-9a-z_.+-]*[0-9a-z])
-    |\bunique_id\s+([0-9]+)""",
+    |\b(?:unique|hive)_id\s+([0-9]+)""",
     re.IGNORECASE | re.VERBOSE,
 )
 _COLUMN = re.compile(r"(?<=[\s|])(?:SN|S/N|Serial|UUID)(?=[\s|])")
@@ -59,6 +61,9 @@ class Masks:
     def name(self, value: str) -> None:
         """A value that is known to name something; what only its kind says is left alone."""
         value = value.strip()
+        if re.fullmatch(r"[0-9]{17,20}", value):
+            self._note("chip", f"{int(value):016x}")
+            return
         nothing = len(value) < _SHORTEST or not re.search(r"[1-9]", value)
         if not (nothing or self._shapes.search(value) or re.match(r"0x[0-9a-f]{,8}$", value)):
             self._note("serial", value)
@@ -68,7 +73,9 @@ class Masks:
         for group, values in self._found.items():
             for number, value in enumerate(sorted(values), start=1):
                 self._masks[group, value] = _mask(group, value, number)
-        serials = sorted(self._found.get("serial", ()), key=len, reverse=True)
+        # One number, which AMD's tools and the kernel spell in several ways.
+        chips = {spelling for key in self._found.get("chip", ()) for spelling in _spellings(key)}
+        serials = sorted({*self._found.get("serial", ()), *chips}, key=len, reverse=True)
         if serials:
             joined = "|".join(re.escape(value) for value in serials)
             self._values = re.compile(rf"(?<![0-9a-z])(?:{joined})(?![0-9a-z])", re.IGNORECASE)
@@ -84,14 +91,24 @@ class Masks:
     def path(self, text: str) -> str:
         """The same without the host's name, which may be any word."""
         if self._values is not None:
-            text = self._values.sub(lambda m: self._masks["serial", m[0].casefold()], text)
+            text = self._values.sub(self._valued, text)
         return self._shapes.sub(self._shaped, text)
+
+    def _valued(self, match: re.Match[str]) -> str:
+        value = match[0].casefold()
+        mask = self._masks.get(("serial", value))
+        if mask is None:
+            key = f"{int(value):016x}" if len(value) > 16 else value.zfill(16)
+            mask = amd_ids.spelt_like(value, int(self._masks["chip", key], 16))
+        return mask
 
     def _shaped(self, match: re.Match[str]) -> str:
         group, key = _key(match.lastgroup or "", match[0])
         mask = self._masks.get((group, key))
         if mask is None or not _alone(match):
             return match[0]
+        if group == "chip":
+            return amd_ids.spelt_like(match[0], int(mask, 16))
         if match.lastgroup == "enx":
             return mask.replace(":", "")
         return mask.replace(":", "-") if group == "mac" and "-" in match[0] else mask
@@ -112,7 +129,15 @@ def _key(group: str, value: str) -> tuple[str, str]:
     """Group and value as they are compared: case and separators do not count."""
     if group == "enx":
         return "mac", ":".join(re.findall("..", value.casefold()))
+    unique = amd_ids.unique_of(value) if group in ("uuid", "guid", "serial") else None
+    if unique is not None and unique >= 1 << 56:
+        return "chip", f"{unique:016x}"
     return group, value.casefold().replace("-", ":") if group == "mac" else value.casefold()
+
+
+def _spellings(key: str) -> tuple[str, ...]:
+    """In decimal, and bare in hex; the others have a shape of their own."""
+    return str(int(key, 16)), key
 
 
 def _columns(text: str) -> Iterable[str]:
@@ -131,6 +156,8 @@ def _columns(text: str) -> Iterable[str]:
 def _mask(group: str, value: str, number: int) -> str:
     if group == "mac":
         return f"02:00:00:{number >> 16 & 255:02x}:{number >> 8 & 255:02x}:{number & 255:02x}"
+    if group == "chip":
+        return f"{number:016x}"
     digits = f"{number:x}" if group != "serial" else f"{number}"
     prefix = next((p for p in ("0x", "gpu-") if value.startswith(p)), "")
     shape = re.sub(r"[a-z]", "A", re.sub(r"[0-9]", "0", value.removeprefix(prefix)))

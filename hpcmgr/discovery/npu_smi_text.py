@@ -108,7 +108,7 @@ def _first_header(cells: list[str]) -> _Header | None:
 
 
 def _second_header(cells: list[str], header: _Header) -> _Header | None:
-    if "Bus-Id" not in cells:
+    if "Bus-Id" not in cells or len(cells) != header.width:
         return None
     header.bus = cells.index("Bus-Id")
     words = cells[0].split()

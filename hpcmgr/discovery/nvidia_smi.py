@@ -28,6 +28,9 @@ class NvidiaSmi:
         if answer.state == "absent":
             return Collected(SourceReport(name=self.name, state="absent", detail=answer.why))
         log = nvidia_xml.parse(answer.text)
+        if log.gpus and not any(nvidia_xml.is_nvidia(gpu) for gpu in log.gpus):
+            why = "nvidia-smi is not NVIDIA's: it describes other vendors' cards"
+            return Collected(SourceReport(name=self.name, state="absent", detail=why))
         if not log.gpus:
             why = answer.why or log.problem or first_line(log.around) or "lists no GPU"
             report = SourceReport(name=self.name, state="broken", detail=why)

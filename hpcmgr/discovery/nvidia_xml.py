@@ -89,6 +89,12 @@ def address(gpu: Element) -> str | None:
     return canonical(gpu.get("id")) or canonical(gpu.findtext("pci/pci_bus_id"))
 
 
+def is_nvidia(gpu: Element) -> bool:
+    """Whether it is NVIDIA's: other vendors ship a tool of that name that prints the same."""
+    pci_id = _pci_id(gpu.findtext("pci/pci_device_id"))
+    return pci_id is None or pci_id.startswith("10de:")
+
+
 def facts(gpu: Element, log: SmiLog, index: int) -> DeviceFacts:
     """What one element says; its minor number names the device node, ``index`` is CUDA's."""
     minor = whole(gpu.findtext("minor_number"))

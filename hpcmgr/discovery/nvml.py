@@ -55,7 +55,10 @@ class Nvml:
             except lib.NVMLError as error:
                 lost.append(f"GPU {number}: {error}")
                 continue
-            devices.append(_facts(lib, handle, number, driver, runtime))
+            facts = _facts(lib, handle, number, driver, runtime)
+            # Other vendors have a library of that name for their own cards.
+            if facts.pci_id is None or facts.pci_id.startswith("10de:"):
+                devices.append(facts)
         state = "broken" if lost else "present"
         return Collected(
             SourceReport(name=self.name, state=state, detail="; ".join(lost)), tuple(devices)

@@ -24,7 +24,7 @@ VENDORS = {
     "1d22": ("kunlunxin", "npu"),
     "1e52": ("tenstorrent", "npu"),
     "1eff": ("rebellions", "npu"),
-    "1ed2": ("furiosa", "npu"),
+    "1ed2": ("furiosaai", "npu"),
 }
 """Word and usual kind of the vendors of accelerators."""
 
@@ -47,14 +47,35 @@ DISPLAY_ONLY_VENDORS = frozenset(
 NOT_ACCELERATORS = frozenset(
     {
         "19e5:1711",  # HiSilicon BMC display
+        "1d0f:1111",  # display of an AWS instance
+        # NPUs of laptops' processors (intel_vpu): one user's, not for jobs
+        *(f"8086:{device}" for device in ("643e", "7d1d", "ad1d", "b03e", "d71d", "fd3e")),
         # Kunpeng's on-chip ZIP, SEC, HPRE and RDE engines: same vendor and class as an NPU
         *(f"19e5:a25{digit}" for digit in "0123456789ab"),
+        # ATI's BMC displays: ES1000, Rage XL
+        "1002:515e",
+        "1002:5969",
+        "1002:4752",
+        # Graphics inside of AMD's processors
+        *(f"1002:{device}" for device in ("15d8", "15dd", "1636", "1638", "164c", "164d", "164e")),
+        *(f"1002:{device}" for device in ("1681", "15bf", "15c8", "1900", "1901", "1506", "150e")),
+        *(f"1002:{device}" for device in ("13c0", "1114", "163f", "1435")),
+        # AMD's NPUs of laptops' processors
+        "1022:1502",
+        "1022:17f0",
         # Intel QuickAssist
         *(f"8086:{device}" for device in ("0435", "0443", "18a0", "18ee", "19e2", "19e3", "37c8")),
         *(f"8086:{device}" for device in ("37c9", "4940", "4941", "4942", "4943", "4944", "4945")),
         *(f"8086:{device}" for device in ("4946", "4947", "6f54", "6f55")),
     }
 )
+
+OTHER_CLASSES = frozenset(
+    # AWS Neuron devices are "system peripherals".
+    f"1d0f:{device}"
+    for device in ("7064", "7164", "7264", "7364", "7564", "7565")
+)
+"""Accelerators that have no accelerator's class."""
 
 PASSTHROUGH_DRIVERS = frozenset(
     {"vfio-pci", "pci-stub", "uio_pci_generic", "igb_uio", "xen-pciback"}
@@ -69,6 +90,8 @@ def is_accelerator(pci: str, pci_id: str, pci_class: str) -> bool:
     accelerator either. Any other class of an unknown vendor is reported.
     """
     vendor = pci_id[:4]
+    if pci_id in OTHER_CLASSES:
+        return True
     if pci_class[:4] not in ACCELERATOR_CLASSES:
         return False
     if vendor in DISPLAY_ONLY_VENDORS or pci_id in NOT_ACCELERATORS:

@@ -43,6 +43,8 @@ QUESTIONS: tuple[Argv, ...] = (
     ("hy-smi",),
     ("mx-smi",),
     ("mx-smi", "topo", "-m"),
+    ("mx-smi", "topo", "-n"),
+    ("ht-smi",),
     ("ixsmi",),
     ("mthreads-gmi",),
     ("mthreads-gmi", "-q"),
@@ -50,15 +52,38 @@ QUESTIONS: tuple[Argv, ...] = (
     ("xpu_smi",),
     ("xpu_smi", "-m"),
     ("xpu-smi",),
+    ("xpu-smi", "-q"),
+    ("neuron-ls",),
     ("neuron-ls", "--json-output"),
     ("tt-smi", "-s"),
     ("furiosa-smi", "info", "--format", "json"),
+    ("furiosa-smi", "status", "--format", "json"),
+    ("furiosactl", "info", "--full"),
+    ("rbln-smi", "-j"),
     ("rbln-stat", "-j"),
+    ("ppu-smi",),
+    ("ppu-smi", "-L"),
+    ("dpkg-query", "-W", "-f=${Version}", "amdgpu-dkms"),
+    ("rpm", "-q", "--qf=%{VERSION}", "amdgpu-dkms"),
     ("lspci", "-Dnn"),
     ("lsmod",),
     ("dmesg",),
 )
 """Asked on every machine, in this order."""
+
+FILES: tuple[str, ...] = (
+    "/usr/local/Ascend/driver/version.info",
+    "/usr/local/Ascend/firmware/version.info",
+    *(
+        f"/usr/local/Ascend/{kit}/latest/{arch}-linux/ascend_{kit.removeprefix('ascend-')}_install.info"
+        for kit in ("ascend-toolkit", "nnae", "nnrt")
+        for arch in ("x86_64", "aarch64", "arm64")
+    ),
+    "/usr/local/cuda/version.json",
+    "/usr/local/cuda/version.txt",
+    "/opt/rocm/.info/version",
+)
+"""Where makers write the versions of what is installed; 'hpcmgr doctor' compares them."""
 
 NPU_DETAILS = ("board", "health", "usages", "memory")
 _CARD = re.compile(r"^(?:Card\s+|\|\s*)([0-9]{1,4})\s*(?:$|/)", re.MULTILINE)

@@ -2,7 +2,7 @@
 
 Facts belong together by PCI address (and chip, where chips share one), else by uuid. For each
 field the first source that knows it is believed, in the order of the registry; NUMA nodes come
-from sysfs alone. Where sources differ, the device says so in ``conflicts``.
+from sysfs wherever it was seen. Where sources differ, the device says so in ``conflicts``.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from hpcmgr.discovery import amd_ids
 from hpcmgr.discovery.host import Host
-from hpcmgr.discovery.registry import TOOLS
+from hpcmgr.discovery.registry import ANSWERING, TOOLS
 from hpcmgr.discovery.source import Collected, DeviceFacts
 from hpcmgr.inventory import Device, DeviceLink, Health, Nic, SourceReport
 from hpcmgr.inventory.pci_address import sort_key
@@ -45,7 +46,7 @@ class _Group:
         for name in _COMPARED:
             said = [(src, getattr(f, name)) for src, f in self.facts]
             said = [(source, value) for source, value in said if value not in (None, ())]
-            if len({_folded(value) for _, value in said}) > 1:
+            if _differ(name, [value for _, value in said]):
                 told = ", ".join(f"{source} says {_shown(value)}" for source, value in said)
                 found.append(f"{name}: {told}")
         return found
@@ -144,7 +145,7 @@ def _device(
         kind=group.facts[0][1].kind,
         pci=pci,
         chip=group.first("chip"),
-        numa_node=group.first("numa_node"),
+        numa_node=_numa_node(group),
         health=health,
         conflicts=tuple(conflicts),
         **{
@@ -154,6 +155,15 @@ def _device(
             "slices": merged["slices"] or (),
         },
     )
+
+
+def _numa_node(group: _Group) -> int | None:
+    """As sysfs says; a tool's word counts only where sysfs was not seen."""
+    for source, fact in group.facts:
+        if source == "pci":
+            return fact.numa_node
+    node: int | None = group.first("numa_node")
+    return node
 
 
 def _unnamed(pci_id: str | None) -> str:
@@ -181,7 +191,12 @@ def _silence(group: _Group, vendor: str, reports_: dict[str, SourceReport]) -> s
     bound = group.first("bound")
     if any(fact.passthrough for _, fact in group.facts):
         return f"driver {bound} hands it to a virtual machine"
-    driver = f"driver {bound} is bound" if bound else "no driver is bound"
+    seen = any(source == "pci" for source, _ in group.facts)
+    unbound = "no driver is bound" if seen else "the kernel was not asked"
+    driver = f"driver {bound} is bound" if bound else unbound
+    told = [source for source, _ in group.facts if source in ANSWERING]
+    if told:
+        return f"{' and '.join(told)} did not tell its health; {driver}"
     tool = reports_.get(TOOLS.get(vendor, ""))
     if tool is None:
         return f"no tool of {vendor} is known here; {driver}"
@@ -215,8 +230,15 @@ def _order(device: Device) -> tuple[object, ...]:
     )
 
 
-def _folded(value: object) -> str:
-    return str(value).casefold()
+def _differ(name: str, values: Sequence[Any]) -> bool:
+    """Whether sources contradict each other: one that knows more files than another does not, nor
+    one that spells the same identity otherwise."""
+    if name == "files":
+        files = [set(value) for value in values]
+        return any(not (a <= b or b <= a) for a in files for b in files)
+    if name == "uuid":
+        values = [amd_ids.unique_of(value) or value for value in values]
+    return len({str(value).casefold() for value in values}) > 1
 
 
 def _shown(value: object) -> str:

@@ -15,7 +15,7 @@ import yaml
 
 from hpcmgr.discovery import discover, recorded_tree
 from hpcmgr.discovery.host import CommandResult, DeviceNode, Host
-from hpcmgr.discovery.questions import QUESTIONS, Argv, follow_ups
+from hpcmgr.discovery.questions import FILES, QUESTIONS, Argv, follow_ups
 from hpcmgr.discovery.recorded_files import Entry, RecordedFiles
 from hpcmgr.discovery.recorded_host import RecordedHost
 from hpcmgr.discovery.source import TOOL_TIMEOUT, first_line
@@ -64,6 +64,8 @@ def record(host: Host, library: ProfileLibrary, today: date) -> Recording:
     watched = WatchedHost(host)
     inventory = discover(watched, library)
     unread = _unread(watched) if host.live else ()
+    for path in FILES:
+        watched.read_text(path)
     _ask(watched, QUESTIONS)
     _ask(watched, follow_ups(watched.commands))
     answered = {a: _shortened(a, r) for a, r in watched.commands.items() if r.state != "absent"}

@@ -1,4 +1,4 @@
-"""Link matrices as nvidia-smi and npu-smi print them.
+"""Link matrices as nvidia-smi, npu-smi and mx-smi print them.
 
     GPU0    GPU1    NIC0    CPU Affinity    NUMA Affinity
     GPU0     X      NV12    SYS     0-31    0
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 _LABEL = re.compile(r"^(?:(?:GPU|NPU|NIC)[0-9]{1,5}|[a-z][a-z0-9_-]{0,60})$")
 _KIND = re.compile(r"^[A-Z][A-Z0-9_#]*$")
 _NIC = re.compile(r"^\s*(NIC[0-9]+):\s*(\S+)\s*$")
-_FABRIC = re.compile(r"^(?:NV[0-9]+|HCCS(?:_SW)?|SIO|UB)$")
+_FABRIC = re.compile(r"^(?:NV[0-9]+|HCCS(?:_SW)?|SIO|UB|MX)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def _header(words: list[str], prefix: str) -> tuple[str, ...]:
     follows = words[len(labels) : len(labels) + 1]
     if not devices or labels[0] != devices[0] or len(set(labels)) != len(labels):
         return ()
-    return tuple(labels) if not follows or follows[0] in ("CPU", "NUMA") else ()
+    return tuple(labels) if not follows or follows[0] in ("CPU", "NUMA", "Node") else ()
 
 
 def _add_row(words: list[str], labels: tuple[str, ...], links: dict[tuple[str, str], str]) -> None:

@@ -100,7 +100,8 @@ def _fits(profile: DeviceProfile, device: Device) -> bool:
     if match.memory_mib and device.memory_mib is not None:
         low, high = match.memory_mib
         return low <= device.memory_mib <= high
-    return True
+    # A part of a card whose memory nobody tells may be any part, never surely the whole.
+    return not match.memory_mib or device.chip is None
 
 
 def _specificity(profile: DeviceProfile) -> int:

@@ -108,7 +108,7 @@ def _record(node: NodePlan, run: list[PlannedDevice], *, with_cores: bool) -> Gr
         file=file if len(first.files) == 1 else "",
         multiple_files=",".join(first.files) if len(first.files) > 1 else "",
         cores=_cores(node, first.socket) if with_cores else "",
-        flags=",".join(gres.flags),
+        flags=",".join(node.env_flags(gres.name)),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hpcmgr.plan import NodePlan, PlannedDevice
+from hpcmgr.plan import NO_ENV, NodePlan, PlannedDevice
 from hpcmgr.render.environment import fill
 
 DEVICE_TABLE = "/etc/hpcmgr/devices"
@@ -11,12 +11,20 @@ DEVICE_TABLE = "/etc/hpcmgr/devices"
 def render_node(node: NodePlan) -> dict[str, str]:
     """File name (below /etc/hpcmgr) → text."""
     return {
-        "devices": fill("devices.j2", rows=[_row(device) for device in node.devices]),
+        "devices": fill(
+            "devices.j2", rows=[_row(device, _brands_mix(node, device)) for device in node.devices]
+        ),
         "task_prolog.sh": fill("task_prolog.sh.j2", table=DEVICE_TABLE),
     }
 
 
-def _row(device: PlannedDevice) -> tuple[str, ...]:
+def _brands_mix(node: NodePlan, device: PlannedDevice) -> bool:
+    """Whether Slurm is told to set no variable, since another brand has the same GRES name."""
+    flags = node.env_flags(device.profile.gres.name)
+    return flags == NO_ENV and device.profile.gres.flags != NO_ENV
+
+
+def _row(device: PlannedDevice, mixed: bool) -> tuple[str, ...]:
     """file, gres, profile, runtime, variable, how it counts, number.
 
     The first file is what the prolog tries to open. ``-`` stands for nothing to set: no variable
@@ -24,6 +32,9 @@ def _row(device: PlannedDevice) -> tuple[str, ...]:
     """
     profile, visible = device.profile, device.profile.visible
     head = (device.files[0], profile.gres_key, profile.name, profile.runtime)
+    if visible is not None and visible.slurm and mixed:
+        # As Slurm itself would: 0, 1, … of what the step may open.
+        return (*head, visible.variable, "local", "-")
     if visible is None or visible.slurm:
         return (*head, "-", "-", "-")
     number = {"index": device.index, "local": None, "uuid": device.uuid}[visible.by]

@@ -22,7 +22,7 @@ from hpcmgr.discovery.questions import QUESTIONS
 from hpcmgr.inventory import NodeInventory
 from hpcmgr.profile import load_library
 
-HOSTS = ("a100x8", "cpu01", "mixed", "npu8", "t4x4")
+HOSTS = ("a100x8", "arc4", "cpu01", "gaudi8", "mi300x8", "mixed", "npu8", "t4x4")
 LIBRARY = load_library()
 Tools = Callable[[str, str], Path]
 

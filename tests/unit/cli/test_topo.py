@@ -15,7 +15,7 @@ from hpcmgr.discovery.node_graph import NodeGraph
 from hpcmgr.inventory import CpuTopology, Device, DeviceLink, Health, Nic, NodeInventory, NumaNode
 from hpcmgr.profile import load_library
 
-HOSTS = ("a100x8", "cpu01", "mixed", "npu8", "t4x4")
+HOSTS = ("a100x8", "arc4", "cpu01", "gaudi8", "mi300x8", "mixed", "npu8", "t4x4")
 Box = tuple[float, float, float, float]
 SVG = "{http://www.w3.org/2000/svg}"
 

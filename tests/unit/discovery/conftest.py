@@ -84,7 +84,7 @@ def _recording(tmp_path: Path, hosts: Path) -> Callable[[str], Recording]:
     """``recording("mixed")``: an editable copy of that host; ``recording("")`` has nothing."""
 
     def make(name: str) -> Recording:
-        folder = tmp_path / (name or "empty")
+        folder = tmp_path / f"{name or 'empty'}-{len(list(tmp_path.iterdir()))}"
         if name:
             shutil.copytree(hosts / name, folder)
         else:

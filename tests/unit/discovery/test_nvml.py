@@ -75,6 +75,16 @@ def test_gpus_are_described_and_a_lost_one_makes_it_broken(lost: bool) -> None:
     assert not library.open
 
 
+def test_another_vendors_cards_are_not_nvidias() -> None:
+    """Iluvatar's library has the same name and the same functions."""
+    library = Library()
+    library.nvmlDeviceGetPciInfo = lambda handle: SimpleNamespace(  # type: ignore[method-assign]
+        busId="00000000:8A:00.0", pciDeviceId=0x00011E3E
+    )
+
+    assert Nvml(lambda: library).collect(LiveHost()).devices == ()
+
+
 def test_a_library_that_cannot_start_is_broken_with_its_reason() -> None:
     """Driver and library of different versions, for one."""
     collected = Nvml(lambda: Library(init="Driver/library version mismatch")).collect(LiveHost())

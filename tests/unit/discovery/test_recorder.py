@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
@@ -18,6 +19,7 @@ from hpcmgr.discovery.masks import Masks
 from hpcmgr.discovery.questions import HL_SMI_FIELDS
 from hpcmgr.discovery.recorded_files import Link, RecordedFiles
 from hpcmgr.discovery.recorder import Recording, differences, files, record
+from tests.unit.discovery.brands import says
 from tests.unit.discovery.conftest import LIBRARY
 from tests.unit.discovery.conftest import Recording as Editable
 
@@ -264,3 +266,33 @@ def test_any_serials(serials: list[str], other: str) -> None:
     assert len(set(masked)) == len(values)
     assert [len(value) for value in masked] == [len(value) for value in values]
     masks.text(other)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("cnmon.txt", "cnmon-info.txt"),
+        ("mx-smi.txt", "mx-smi-topo-n.txt"),
+        ("ixsmi.txt",),
+        ("mthreads-gmi.txt", "mthreads-gmi-q.txt"),
+        ("efsmi.txt",),
+        ("xpu_smi.txt",),
+        ("xpu-smi.txt", "xpu-smi-q.txt"),
+        ("neuron-ls-procs.txt",),
+        ("neuron-ls.json",),
+        ("furiosa-smi-info.json",),
+        ("rbln-smi.json",),
+        ("rbln-stat.txt",),
+    ],
+)
+def test_other_brands_are_masked_too(recording: Make, names: tuple[str, ...]) -> None:
+    """Their serials and uuids, and what runs on them; the devices are the same."""
+    host = RecordedHost(says(recording(""), *names).folder)
+    before = record(host, LIBRARY, TODAY)
+    after = anonymized(before, LIBRARY)
+    text = "".join(result.stdout for result in after.commands.values())
+    values = {value for d in before.inventory.devices for value in (d.serial, d.uuid) if value}
+
+    assert before.inventory.devices
+    assert not [value for value in values if value in text]
+    assert not re.search("python|train[.]py|serve[.]py|neuron-bench", text)

@@ -33,10 +33,37 @@ def device(pci_id: str | None, model: str, memory: int | None = None) -> Device:
         ("19e5:d801", "910A", 32768, "npu:ascend910a", 7),
         ("19e5:d500", "310P3", 21525, "npu:ascend310p3", None),
         ("19e5:d500", "310P3", 44278, "npu:ascend310p3_48g", None),
+        ("1002:74a1", "AMD Instinct MI300X", 196592, "gpu:mi300x", 34),
+        ("1002:74a1", "MI300X-O", None, "gpu:mi300x", 34),
+        ("1002:74a1", "AMD Instinct MI300X", 24574, "gpu:mi300x_cpx", 4),
+        ("1002:74a0", "MI300A", 64289, "gpu:mi300a", 25),
+        ("1002:740f", "PCI 1002:740f", 65520, "gpu:mi210", None),
+        ("1002:66a1", "Vega 20", 16368, "gpu:mi50", None),
+        ("1002:66a1", "Vega 20", 32752, "gpu:mi50_32g", None),
+        ("8086:e223", "Intel(R) Arc(TM) Pro B70 Graphics", None, "gpu:arc_pro_b70", None),
+        ("8086:0bd5", "Intel(R) Data Center GPU Max 1550", 131072, "gpu:max1550", None),
+        ("1da3:1020", "HL-225", 98304, "npu:gaudi2", 11),
+        ("1da3:1063", "PCI 1da3:1063", None, "npu:gaudi3", 43),
+        ("1d94:6211", "PCI 1d94:6211", 65520, "dcu:k100_ai", 5),
+        ("19e5:d803", "Ascend910", 65536, "npu:ascend910c", 10),
+        ("cabc:0370", "MLU370-X4", 23308, "npu:mlu370_x4", 2),
+        ("cabc:0370", "MLU370-X8", 23374, "npu:mlu370_x8", 1),
+        (None, "MetaX N260", 65536, "gpu:n260", None),
+        ("9999:0a01", "MetaX C500", 65536, "gpu:c500", 6),
+        (None, "Iluvatar BI-V150S", 32768, "gpu:bi_v150s", None),
+        (None, "Iluvatar MR-V100 DUO", 32768, "gpu:mr_v100_duo", None),
+        ("1ed5:0400", "MTT S5000", 81920, "gpu:mtt_s5000", None),
+        (None, "S60", 49120, "npu:s60", None),
+        (None, "R300", 32768, "npu:r300", None),
+        (None, "P800 OAM", 98304, "npu:p800", None),
+        ("1d0f:7364", "PCI 1d0f:7364", 98304, "npu:trainium2", 17),
+        ("1e52:401e", "n300 L", None, "npu:n300", 3),
+        ("1eff:1120", "RBLN-CA12", 16076, "npu:rbln_ca12", None),
+        ("1ed2:0001", "rngd", 48640, "npu:rngd", 7),
     ],
 )
 def test_models_are_recognised(
-    pci_id: str | None, model: str, memory: int, gres: str, units: int | None
+    pci_id: str | None, model: str, memory: int | None, gres: str, units: int | None
 ) -> None:
     """Each model has its GRES and its units."""
     profile = LIBRARY.match(device(pci_id, model, memory))
@@ -52,6 +79,9 @@ def test_models_are_recognised(
         ("19e5:d802", "910B2C"),
         ("19e5:d802", "PCI 19e5:d802"),
         ("19e5:d801", "910PremiumA"),
+        ("cabc:0370", "MLU370-M8"),
+        (None, "Intel N100"),
+        (None, "AMD Radeon R300"),
         (None, "Tesla T4"),
     ],
 )
@@ -87,8 +117,20 @@ def test_figures_have_their_source(profile: object) -> None:
 
 @pytest.mark.parametrize("profile", LIBRARY.profiles, ids=lambda p: p.name)
 def test_every_device_can_be_made_visible(profile: object) -> None:
-    """The runtime's variable is set by Slurm for NVIDIA, by the prolog for Ascend."""
+    """The runtime's variable is set by Slurm where it knows it, else by the prolog."""
+    if profile.vendor in ("aws", "furiosaai"):  # type: ignore[attr-defined]
+        # Theirs count cores or name device nodes.
+        assert profile.visible is None  # type: ignore[attr-defined]
+        return
     assert (profile.visible.variable, profile.visible.slurm, profile.gres.flags) in (  # type: ignore[attr-defined]
         ("CUDA_VISIBLE_DEVICES", True, ("nvidia_gpu_env",)),
         ("ASCEND_RT_VISIBLE_DEVICES", False, ()),
+        ("ROCR_VISIBLE_DEVICES", True, ("amd_gpu_env",)),
+        ("ZE_AFFINITY_MASK", True, ("intel_gpu_env",)),
+        ("HABANA_VISIBLE_MODULES", False, ()),
+        ("HIP_VISIBLE_DEVICES", False, ()),
+        *((f"{word}_VISIBLE_DEVICES", False, ()) for word in ("MLU", "TOPS", "XPU", "TT")),
+        ("RBLN_DEVICES", False, ()),
+        ("CUDA_VISIBLE_DEVICES", False, ("no_gpu_env",)),
+        ("MUSA_VISIBLE_DEVICES", False, ("no_gpu_env",)),
     )
