@@ -302,9 +302,10 @@ class Site(Section):
     score: Weights = Weights()
     """Weights of the score's terms; each term lies in 0…1, more is better."""
     direct_totals: Literal["per_node", "refuse", "unbilled"] = "per_node"
-    """What becomes of `--gpus=N`, which cannot carry units truly over several nodes. `per_node`: with
-    a fixed number of nodes that divides N it is asked per node, else refused; `refuse`; `unbilled`:
-    it passes without units. Untyped requests of several types pass unbilled, or `refuse`."""
+    """What becomes of `--gpus=N`, which cannot carry units truly over several nodes. `per_node`:
+    with a fixed number of nodes that divides N it is asked per node, else refused; `refuse`;
+    `unbilled`: it passes without units. Untyped requests of several types pass unbilled, or
+    `refuse`."""
     units_per_device_rule: int = Field(8, ge=1)
     """At most one device for every so many units begun: no eight T4 for `compute:16`."""
     _path: Path | None = None
