@@ -25,13 +25,13 @@ def _brands_mix(node: NodePlan, device: PlannedDevice) -> bool:
 
 
 def _row(device: PlannedDevice, mixed: bool) -> tuple[str, ...]:
-    """file, gres, profile, runtime, variable, how it counts, number.
+    """files, gres, profile, runtime, variable, how it counts, number.
 
     The first file is what the prolog tries to open. ``-`` stands for nothing to set: no variable
     is known, or Slurm sets it itself.
     """
     profile, visible = device.profile, device.profile.visible
-    head = (device.files[0], profile.gres_key, profile.name, profile.runtime)
+    head = (",".join(_render_nodes_first(device)), profile.gres_key, profile.name, profile.runtime)
     if visible is not None and visible.slurm and mixed:
         # As Slurm itself would: 0, 1, … of what the step may open.
         return (*head, visible.variable, "local", "-")
@@ -39,3 +39,8 @@ def _row(device: PlannedDevice, mixed: bool) -> tuple[str, ...]:
         return (*head, "-", "-", "-")
     number = {"index": device.index, "local": None, "uuid": device.uuid}[visible.by]
     return (*head, visible.variable, visible.by, "-" if number is None else str(number))
+
+
+def _render_nodes_first(device: PlannedDevice) -> list[str]:
+    """Users may open a render node; a card node is often for the group video alone."""
+    return sorted(device.files, key=lambda file: "renderD" not in file)

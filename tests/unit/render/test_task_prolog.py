@@ -91,6 +91,15 @@ class TestProlog:
 
         assert exports(done)["HPCMGR_DEVICES"] == "/dev/zero"
 
+    def test_a_device_of_several_files_is_tried_by_its_first(
+        self, shell: str, tmp_path: Path
+    ) -> None:
+        """And all of them are told: a container needs them."""
+        gone = str(tmp_path / "gone")
+        rows = [gpu(f"/dev/null,{gone}"), gpu(f"{gone},/dev/zero")]
+
+        assert exports(run(shell, tmp_path, rows))["HPCMGR_DEVICES"] == f"/dev/null,{gone}"
+
     def test_several_brands_on_one_node(self, shell: str, tmp_path: Path) -> None:
         """A template's job sees both, each with its own variable."""
         done = exports(run(shell, tmp_path, [gpu("/dev/null"), npu("/dev/zero", 3)]))
