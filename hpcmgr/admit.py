@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from hpcmgr.errors import RequestError
 from hpcmgr.profile import ProfileLibrary
 from hpcmgr.settings import Site
+from hpcmgr.slurm.capability import has
 from hpcmgr.submit.binding import Binding, choose_binding
 from hpcmgr.submit.candidates import Candidate, find_candidates
 from hpcmgr.submit.direct import add_units
@@ -90,6 +91,8 @@ def _bind(
     *,
     late: bool,
 ) -> Decision:
+    if ask.per_task:
+        _check_per_task(fields, view)
     selection = policy.selectors.find(ask.selector, (profile for profile, _ in view.types))
     rule = policy.site.units_per_device_rule
     candidates = find_candidates(ask, fields, selection, view, rule)
@@ -99,6 +102,7 @@ def _bind(
         error = _nothing_fits(ask, fields, policy, view, refused)
         return Decision(trace, str(ask), error=error, refused=refused)
     best = ranked[0]
+    exclusive = fields.exclusive or view.gives_whole_nodes(fields.string("partition"))
     if late:
         binding = Binding(why_not="the job was bound after its submission")
     else:
@@ -108,10 +112,18 @@ def _bind(
             fields,
             view.release,
             movable=selection.job_class.binding == "movable",
-            exclusive=fields.exclusive or view.gives_whole_nodes(fields.string("partition")),
+            exclusive=exclusive,
         )
-    done = rewrite(ask, fields, best, binding, selection.class_name, trace)
+    done = rewrite(ask, fields, best, binding, selection.class_name, trace, exclusive=exclusive)
     return Decision(trace, str(ask), done, ranked=tuple(ranked), refused=refused)
+
+
+def _check_per_task(fields: JobFields, view: ClusterView) -> None:
+    """Where units per task would cost the tasks their devices, the request is refused."""
+    if not has(view.release, "UNITS_PER_TASK"):
+        raise RequestError(text("per_task_release", release=view.release))
+    if not fields.batch:
+        raise RequestError(text("per_task_batch"))
 
 
 def _nothing_fits(

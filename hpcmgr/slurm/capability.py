@@ -129,6 +129,17 @@ CAPABILITIES: dict[str, Capability] = {
         since="26.05",
         seen="26.05.5",
     ),
+    "UNITS_PER_TASK": _entry(
+        "units in tres_per_task reach the steps of a batch job (on 24.11 srun in it asks for what "
+        "the user wrote, and its tasks get no device)",
+        since="26.05",
+        seen="26.05.5",
+    ),
+    "UNITS_BESIDE_CPUS_PER_GPU": _entry(
+        "units beside --cpus-per-gpu (on 24.11.5 the node configuration is not available)",
+        since="26.05",
+        seen="26.05.5",
+    ),
     "ENFORCE_BINDING_TAKES_SOCKET_WITHOUT_TASKS": _entry(
         "enforce-binding without a task count takes all cores of the socket", seen="24.11.5 26.05.5"
     ),

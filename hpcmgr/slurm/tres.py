@@ -15,7 +15,7 @@ _ITEM = re.compile(
         (?:[:=](?P<count>[^:=]*))?$""",
     re.VERBOSE,
 )
-_COUNT = re.compile(r"^(\d{1,15})([KMGTP]?)(?:I?B)?$", re.IGNORECASE)
+_COUNT = re.compile(r"^([0-9]{1,15})([KMGTP]?)(?:I?B)?$", re.IGNORECASE)
 _SUFFIX = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 
 
@@ -51,8 +51,8 @@ def parse_gres_list(text: str) -> list[GresItem]:
     items = []
     for part in text.split(","):
         entry = part.strip()
-        if not entry:
-            continue
+        if entry in {"", "gres/", "gres:"}:
+            continue  # "gpu:1," reads as an entry without a name
         found = _ITEM.match(entry)
         if not found:
             raise ValueError(f"{entry!r} is not of the form name[:type]:count")

@@ -86,6 +86,8 @@ def _why_never(candidate: Candidate, fields: JobFields, *, exclusive: bool) -> s
     """Reasons that hold on every release."""
     if candidate.per_task:
         return "the request is per task"
+    if not fields.fixed_nodes:
+        return "the number of nodes is not fixed"
     if exclusive:
         return "--exclusive takes all cores of the node"
     if fields.number("ntasks_per_node") and fields.flag(NTASKS_SET):

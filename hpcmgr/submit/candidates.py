@@ -89,16 +89,20 @@ def _candidate(
     count = _device_count(ask, job_class, profile, None if selection.named else rule)
     if isinstance(count, str):
         return Candidate(profile, refused=count)
+    if ask.per_task and profile.gres.name != "gpu" and fields.number("min_nodes") is None:
+        # Slurm 26.05 lets such a job wait for ever, asked directly too.
+        return Candidate(profile, refused="per task it needs a number of nodes (-N)")
     need = _need(fields, job_class, profile, count)
-    per_node = count * ((tasks_per_node(fields) or 1) if ask.per_task else 1)
+    per_node = count * (_tasks_together(fields) if ask.per_task else 1)
     wanted = _Wanted(
         gres=profile.gres_key,
         count=per_node,
         need=need,
-        partitions=frozenset(_partitions(fields, view)),
-        features=frozenset(job_class.features) | _plain_features(fields.string("features")),
-        excluded=frozenset(_names(fields.string("exc_nodes"))),
-        required=frozenset(_names(fields.string("req_nodes"))),
+        partitions=frozenset(partitions_of(fields, view)),
+        features=frozenset(job_class.features) | plain_features(fields.string("features")),
+        excluded=frozenset(names_of(fields.string("exc_nodes"))),
+        required=frozenset(names_of(fields.string("req_nodes"))),
+        reserved=view.reserved_nodes(fields.string("reservation")),
         most=max(pool.count for pool in pools),
     )
     able, waits, refused = _able_pools(pools, wanted, fields.nodes)
@@ -164,7 +168,7 @@ def _asked_cpus(fields: JobFields) -> tuple[int, bool]:
     tasks = tasks_per_node(fields)
     least = fields.number("pn_min_cpus")
     given = bool(per_task or tasks or (least and least > 1))
-    return max((per_task or 1) * (tasks or 1), least or 1), given
+    return max((per_task or 1) * _tasks_together(fields), least or 1), given
 
 
 def tasks_per_node(fields: JobFields) -> int | None:
@@ -176,6 +180,13 @@ def tasks_per_node(fields: JobFields) -> int | None:
     if tasks and fields.flag(NTASKS_SET):
         return -(-tasks // fields.nodes)
     return None
+
+
+def _tasks_together(fields: JobFields) -> int:
+    """Tasks that must share a node: without a number of nodes Slurm spreads them as they fit."""
+    if fields.number("min_nodes") is None and not fields.number("ntasks_per_node"):
+        return 1
+    return tasks_per_node(fields) or 1
 
 
 def _asked_memory(fields: JobFields, cpus: int) -> tuple[int, bool]:
@@ -190,7 +201,8 @@ def _asked_memory(fields: JobFields, cpus: int) -> tuple[int, bool]:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What a node must offer; names of nodes that are excluded, or required one and all."""
+    """What a node must offer; names of nodes that are excluded, or required one and all;
+    ``reserved``: those of the request's reservation, None without one."""
 
     gres: str
     count: int
@@ -199,6 +211,7 @@ class _Wanted:
     features: frozenset[str]
     excluded: frozenset[str]
     required: frozenset[str]
+    reserved: frozenset[str] | None
     most: int
 
     def missing(self, pool: Pool) -> str:
@@ -216,13 +229,16 @@ class _Wanted:
         return ""
 
     def named(self, pool: Pool) -> Pool:
-        """The pool without nodes that the request's own node lists leave out."""
-        if not self.excluded and not self.required:
+        """The pool without nodes that the request's own lists and its reservation leave out."""
+        if not self.excluded and not self.required and self.reserved is None:
             return pool
-        return pool.part(
-            node
-            for node in pool.nodes
-            if node.name not in self.excluded and (not self.required or node.name in self.required)
+        return pool.part(node for node in pool.nodes if self._listed(node.name))
+
+    def _listed(self, name: str) -> bool:
+        return (
+            name not in self.excluded
+            and (not self.required or name in self.required)
+            and (self.reserved is None or name in self.reserved)
         )
 
 
@@ -266,7 +282,8 @@ def _out_of_service(pools: list[Pool]) -> str:
     return f"{first.name} is {first.state.lower()}{reason}{more}"
 
 
-def _partitions(fields: JobFields, view: ClusterView) -> set[str]:
+def partitions_of(fields: JobFields, view: ClusterView) -> set[str]:
+    """Partitions that the job may run in; empty if that is not known."""
     asked = {p for p in fields.string("partition").split(",") if p}
     if asked:
         return asked
@@ -274,7 +291,7 @@ def _partitions(fields: JobFields, view: ClusterView) -> set[str]:
     return {default} if default else set()
 
 
-def _plain_features(text: str) -> set[str]:
+def plain_features(text: str) -> set[str]:
     """Features that must all be there; an expression with alternatives or counts is Slurm's to
     judge, so nothing is concluded from it."""
     if not text or not re.fullmatch(r"[\w.-]+(?:[&,][\w.-]+)*", text):
@@ -282,7 +299,8 @@ def _plain_features(text: str) -> set[str]:
     return set(re.split(r"[&,]", text))
 
 
-def _names(text: str) -> set[str]:
+def names_of(text: str) -> set[str]:
+    """Nodes of a list; what is no list names none."""
     try:
         return set(expand(text)) if text else set()
     except ValueError:

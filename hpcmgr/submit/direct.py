@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from hpcmgr.errors import RequestError
 from hpcmgr.profile import DeviceProfile, ProfileLibrary
+from hpcmgr.slurm.capability import has
 from hpcmgr.slurm.tres import GresItem, parse_gres_list
+from hpcmgr.submit.candidates import names_of, partitions_of, plain_features
 from hpcmgr.submit.messages import text
 from hpcmgr.submit.request import Direct, JobFields
 from hpcmgr.submit.rewrite import Rewrite
@@ -29,6 +31,9 @@ def add_units(
     """
     if request.where == "tres_per_job":
         return _total(request, fields, library, view, totals)
+    uncounted = _uncounted(request, fields, view, totals)
+    if uncounted:
+        return uncounted
     units = _units(request.items, fields, library, view)
     if units is None:
         return _untyped(request.items, fields, view, totals)
@@ -49,6 +54,28 @@ def add_units(
     return Rewrite({request.where: ",".join([before, *added])}, enforce=False, messages=(message,))
 
 
+def _uncounted(
+    request: Direct, fields: JobFields, view: ClusterView, totals: str
+) -> Rewrite | None:
+    """Options beside which units make a good request impossible: it passes without them and is
+    told, or is refused as totals are."""
+    option = ""
+    if fields.number("ntasks_per_tres"):
+        option = "ntasks-per-gpu"
+    elif fields.string("cpus_per_tres") and not has(view.release, "UNITS_BESIDE_CPUS_PER_GPU"):
+        option = "cpus-per-gpu"
+    if not option:
+        return None
+    words = {
+        "request": ",".join(map(_written, request.items)),
+        "release": view.release,
+        "option": option,
+    }
+    if totals == "refuse":
+        raise RequestError(text("uncounted_refused", **words))
+    return Rewrite({}, enforce=False, messages=(text("uncounted", **words),))
+
+
 def _total(
     request: Direct, fields: JobFields, library: ProfileLibrary, view: ClusterView, totals: str
 ) -> Rewrite | None:
@@ -56,6 +83,9 @@ def _total(
     written = ",".join(":".join(p for p in (i.type, i.count or "1") if p) for i in request.items)
     if totals == "refuse":
         raise RequestError(text("totals_refused"))
+    uncounted = _uncounted(request, fields, view, totals)
+    if uncounted:
+        return uncounted
     if totals == "unbilled":
         return Rewrite({}, enforce=False, messages=(text("totals_unbilled", count=written),))
     nodes, most = fields.number("min_nodes"), fields.number("max_nodes")
@@ -68,23 +98,24 @@ def _total(
     # Other GRES of the node (--gres=tmp:1 beside --gpus) stay.
     beside = tuple(_written(i) for i in parse_gres_list(fields.string("tres_per_node")))
     done = add_units(Direct("tres_per_node", per_node, beside), fields, library, view, totals)
-    if done is None:
-        return None
+    if done is None or not done.set:
+        return done
     return Rewrite({**done.set, "tres_per_job": ""}, enforce=False, messages=done.messages)
 
 
 def _untyped(
     items: tuple[GresItem, ...], fields: JobFields, view: ClusterView, totals: str
 ) -> Rewrite | None:
-    """An untyped request where several types could serve: told, or refused as totals are."""
+    """An untyped request where several types could serve is refused, as a total that cannot be
+    counted is; or it passes unbilled where the site says so."""
     for item in items:
         types = sorted(p.gres.type for p in _possible(item.name, fields, view))
-        if not item.type and len(types) > 1:
-            key = "untyped_refused" if totals == "refuse" else "untyped"
-            message = text(key, name=_written(item), types=" or ".join(types))
-            if totals == "refuse":
-                raise RequestError(message)
-            return Rewrite({}, enforce=False, messages=(message,))
+        if item.type or len(types) < 2 or item.number == 0:
+            continue
+        words = {"name": _written(item), "types": " or ".join(types)}
+        if totals != "unbilled":
+            raise RequestError(text("untyped_refused", **words))
+        return Rewrite({}, enforce=False, messages=(text("untyped", **words),))
     return None
 
 
@@ -93,9 +124,11 @@ def _units(
 ) -> dict[str, int] | None:
     compute = vram = 0
     for item in items:
-        profile = _profile(item, fields, library, view)
         count = item.number
-        if profile is None or not count:
+        if count == 0:
+            continue
+        profile = _profile(item, fields, library, view)
+        if profile is None or count is None:
             return None
         compute += count * (profile.booked_units or 0)
         vram += count * (profile.memory_gib or 0)
@@ -126,13 +159,18 @@ def _profile(
 
 
 def _possible(name: str, fields: JobFields, view: ClusterView) -> list[DeviceProfile]:
-    """Device types of that GRES name in the partitions of the request."""
-    partitions = {p for p in fields.string("partition").split(",") if p}
-    if not partitions and view.state.default_partition:
-        partitions = {view.state.default_partition}
+    """Device types of that GRES name on the nodes that the request may get."""
+    partitions = partitions_of(fields, view)
+    features = plain_features(fields.string("features"))
+    required = names_of(fields.string("req_nodes"))
     return [
         profile
         for profile, pools in view.types
         if profile.gres.name == name
-        and any(not partitions or partitions & pool.partitions for pool in pools)
+        and any(
+            (not partitions or partitions & pool.partitions)
+            and features <= pool.features
+            and (not required or any(node.name in required for node in pool.nodes))
+            for pool in pools
+        )
     ]

@@ -14,11 +14,21 @@ TEXTS = {
     "bad_memory": "vram: {count!r} is no amount of memory: 80 (GiB), 80G, 1.5T or 40960M",
     "unknown_selector": "compute:{word}: no class, kind, runtime, vendor or profile of that name"
     "{maybe}; valid: {valid}",
+    "ntasks_per_gpu": "--ntasks-per-gpu alone does not say how many devices: give them too, with "
+    "--gpus-per-node or --gres",
+    "per_task_release": "Slurm {release} loses units per task in the job's steps: ask with "
+    "--gres=compute:N for each node",
+    "per_task_batch": "compute per task is for sbatch only, since srun would give every task all "
+    "devices: ask with --gres=compute:N for each node",
+    "uncounted": "{request}: no units are booked, since Slurm {release} cannot count them beside "
+    "--{option}",
+    "uncounted_refused": "{request} cannot have its units beside --{option} on Slurm {release}: "
+    "leave that option out",
     "unbound_word": "compute:unbound is set by the system alone; ask for compute:N",
     "vram_selector": "vram:{word}: only vram:GiB (total on a node) or vram:each:GiB",
     "twice": "{name} is asked twice; give it once",
-    "mixed_gpus": "compute cannot stand beside --gpus or another device request ({other}): "
-    "ask for compute:N alone, or for devices alone",
+    "mixed_gpus": "compute and vram cannot stand beside --gpus or another device request "
+    "({other}): ask for compute:N alone, or for devices alone",
     "per_socket": "compute per socket is not known: ask with --gres=compute:N (each node) or "
     "--tres-per-task=gres/compute:N",
     "per_job": "compute for the whole job is not known: ask with --gres=compute:N for each node",

@@ -101,6 +101,19 @@ class JobFields:
         return max(1, self.number("min_nodes") or 1)
 
     @property
+    def fixed_nodes(self) -> bool:
+        """Whether the number of nodes is certain: one number, or none and no list of nodes."""
+        least, most = self.number("min_nodes"), self.number("max_nodes")
+        if least is None:
+            return not self.string("req_nodes") and self.number("num_tasks") in (None, 1)
+        return most == least
+
+    @property
+    def batch(self) -> bool:
+        """Whether it is a batch job; salloc and srun are not told apart."""
+        return self.values.get("batch") is True
+
+    @property
     def jobs(self) -> int:
         """Tasks of the array, 1 for a single job."""
         return array_tasks(self.string("array_inx"))
@@ -219,16 +232,20 @@ def _written(item: GresItem) -> str:
 
 
 def _direct(fields: JobFields, accelerators: frozenset[str]) -> Direct | None:
-    """Devices asked by name. In two fields at once (``--gpus`` beside ``--gpus-per-task``) Slurm
-    makes one of them, and nobody else can say which: such a job is none of ours."""
-    found = []
-    for where in ("tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket"):
+    """Devices asked by name. Where several fields name them (``--gpus`` beside ``--gpus-per-node``)
+    the first of this order says how many a node, a socket or a task has."""
+    for where in ("tres_per_node", "tres_per_socket", "tres_per_task", "tres_per_job"):
         items = _items(fields.string(where))
         devices = tuple(i for i in items if i.name in accelerators)
         if devices:
+            for item in devices:
+                if sum((item.name, item.type) == (i.name, i.type) for i in devices) > 1:
+                    raise RequestError(text("twice", name=_written(item)))
             others = tuple(_written(i) for i in items if i.name not in accelerators)
-            found.append(Direct(where, devices, others))
-    return found[0] if len(found) == 1 else None
+            return Direct(where, devices, others)
+    if fields.number("ntasks_per_tres"):
+        raise RequestError(text("ntasks_per_gpu"))
+    return None
 
 
 def _refuse_mixture(
@@ -282,7 +299,7 @@ def _units(item: GresItem) -> int:
 
 def _gib(item: GresItem) -> int:
     """GiB, rounded up; a plain number is GiB."""
-    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?)([KMGTP]?)(?:I?B)?", item.count or "", re.I)
+    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([KMGTP]?)(?:I?B)?", item.count or "", re.I)
     if not found or float(found[1]) <= 0:
         raise RequestError(text("bad_memory", count=item.count))
     power = {"K": -2, "M": -1, "": 0, "G": 0, "T": 1, "P": 2}[found[2].upper()]

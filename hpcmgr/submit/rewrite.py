@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hpcmgr.slurm.tres import format_tres
 from hpcmgr.submit.binding import SOCKET, Binding
@@ -27,7 +27,14 @@ class Rewrite:
 
 
 def rewrite(
-    ask: Ask, fields: JobFields, candidate: Candidate, binding: Binding, class_name: str, trace: str
+    ask: Ask,
+    fields: JobFields,
+    candidate: Candidate,
+    binding: Binding,
+    class_name: str,
+    trace: str,
+    *,
+    exclusive: bool = False,
 ) -> Rewrite:
     """Everything that changes with the device, together."""
     values: dict[str, str | int] = {}
@@ -52,6 +59,8 @@ def rewrite(
     if binding.tasks is not None:
         values["num_tasks"] = binding.tasks
     need = candidate.need
+    if exclusive:
+        need = replace(need, cpus_given=True, memory_given=True)  # it has all of the node
     if not need.cpus_given and need.cpus > 1:
         values["cpus_per_task"] = need.cpus
     if not need.memory_given and need.memory_mib:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hpcmgr.profile import DeviceProfile, ProfileLibrary
 from hpcmgr.slurm.capability import Release
+from hpcmgr.slurm.hostlist import expand
 from hpcmgr.slurm.state import ClusterState, NodeState
 from hpcmgr.slurm.tres import parse_gres_list
 from hpcmgr.submit.pool import Pool, make_pools
@@ -32,6 +33,15 @@ class ClusterView:
         partition, of several one is enough."""
         asked = set(partition.split(",")) if partition else {self.state.default_partition}
         return any(p.exclusive and p.name in asked for p in self.state.partitions)
+
+    def reserved_nodes(self, reservation: str) -> frozenset[str] | None:
+        """Nodes of the job's reservation (of several, comma-separated, of any); None without one,
+        or where it is not active yet and Slurm alone knows it."""
+        asked = {name for name in reservation.split(",") if name}
+        known = [r for r in self.state.reservations if r.name in asked]
+        if not known:
+            return None
+        return frozenset(name for r in known for name in expand(r.nodes))
 
 
 def make_view(state: ClusterState, library: ProfileLibrary) -> ClusterView:

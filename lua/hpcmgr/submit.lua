@@ -20,6 +20,8 @@ local TEXT = {
     devices = "%s would get devices without their units: cancel the job and submit anew",
     managed = "%s is managed by hpcmgr for this job: cancel it and submit anew",
     release = "this job waits for its devices and is released by itself; it can be cancelled",
+    refused = "no device can serve this job ('hpcmgr explain' tells why): cancel it",
+    hold = "it is held already and is released by itself; cancel it if you do not want it",
 }
 local MESSAGES_SHOWN = 8
 
@@ -275,7 +277,7 @@ local function decide(job, case)
         { "v", "op", "uid", "job" }) .. "\n"
     if #line > client.LINE_LIMIT then
         -- Said here, since the service could only refuse to read it.
-        return case.kind == "direct" and slurm.SUCCESS or reject(TEXT.long:format(#line))
+        return reject(TEXT.long:format(#line))
     end
     local answer, reason = client.ask(config, line)
     if not answer then
@@ -325,7 +327,7 @@ function hpcmgr.modify(job, record, _, uid)
     if admins[uid] then
         return slurm.SUCCESS
     end
-    local ok, why, name = pcall(modify.fault, job, record, neutral, accelerators)
+    local ok, why, name = pcall(modify.fault, job, record, uid, neutral, accelerators)
     if ok and not why then
         return slurm.SUCCESS
     end

@@ -85,7 +85,9 @@ def test_it_is_bound_and_runs_when_the_service_is_back(
 
 
 def test_a_request_per_task_is_bound_per_task(away: ReferenceSite) -> None:
-    """Held by node with its mark, bound by task without it."""
+    """Held by node with its mark, bound by task without it, where the release can carry it."""
+    if away.release == "24.11":
+        pytest.skip("Slurm 24.11 loses units per task; such a request is refused")
     job_id, _ = submit(away, "--tres-per-task=gres/compute:npu:8", "-n2", "-N1", SLEEP)
 
     away.start_service()

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcmgr.admit import Decision
-from hpcmgr.slurm.state import Partition, PendingJob
+from hpcmgr.slurm.state import Partition, PendingJob, Reservation
 from tests.builders import A100, ASCEND, H100, T4, cluster, device, node, policy, submit
 
-TWO_TASKS = {"num_tasks": 2, "bitflags": 1 << 14}
+TWO_TASKS = {"num_tasks": 2, "bitflags": 1 << 14, "min_nodes": 1, "max_nodes": 1}
 RULES = policy(A100, ASCEND, T4, H100)
 MIXED = cluster(
     node("mix01", gres={"gpu:a100": 1, "npu:ascend910b3": 2, "compute": 24, "vram": 208}),
@@ -270,8 +270,8 @@ def test_totals_follow_the_sites_policy(
 
 def test_an_untyped_direct_request_in_a_mixed_partition_is_told_or_refused() -> None:
     """gpu:1 may become an A100 or a T4: its units cannot be told."""
-    passed = submit(MIXED, RULES, "gres/gpu:1").rewrite
-    refused = submit(MIXED, policy(A100, T4, direct_totals="refuse"), "gres/gpu:1")
+    passed = submit(MIXED, policy(A100, T4, direct_totals="unbilled"), "gres/gpu:1").rewrite
+    refused = submit(MIXED, RULES, "gres/gpu:1")
 
     assert passed is not None
     assert passed.set == {}
@@ -286,15 +286,85 @@ def test_an_untyped_direct_request_of_one_type_gets_its_units() -> None:
     assert gres(submit(MIXED, RULES, "gres/npu:1")) == "npu:1,compute:8,vram:64"
 
 
+PER_TASK = {
+    "tres_per_task": "cpu=4,gres/compute=2",
+    "num_tasks": 2,
+    "min_nodes": 1,
+    "batch": True,
+    "bitflags": 1 << 14,
+}
+NEWER = replace(MIXED, release="26.05.5")
+
+
 def test_units_per_task_stay_in_their_place() -> None:
     """tres_per_task keeps its other entries and its spelling."""
-    job = {"tres_per_task": "cpu=4,gres/compute=2", "num_tasks": 2, "bitflags": 1 << 14}
-    decision = submit(MIXED, RULES, job)
+    done = submit(NEWER, RULES, PER_TASK).rewrite
 
-    assert decision.rewrite is not None
-    assert (
-        decision.rewrite.set["tres_per_task"] == "cpu=4,gres/gpu:t4=1,gres/compute=2,gres/vram=16"
-    )
+    assert done is not None
+    assert done.set["tres_per_task"] == "cpu=4,gres/gpu:t4=1,gres/compute=2,gres/vram=16"
+
+
+def test_units_per_task_are_refused_where_the_steps_would_lose_their_devices() -> None:
+    """On 24.11 srun in the job asks for what the user wrote; a direct srun gives all to each."""
+    assert "Slurm 24.11.5 loses units per task" in submit(MIXED, RULES, PER_TASK).error
+    assert "for sbatch only" in submit(NEWER, RULES, {**PER_TASK, "batch": False}).error
+
+
+def test_npus_per_task_need_a_number_of_nodes() -> None:
+    """Slurm 26.05 lets such a job wait for ever: another type is taken, or the hint is given."""
+    job = {k: v for k, v in PER_TASK.items() if k != "min_nodes"}
+    npu = {**job, "tres_per_task": "gres/compute:npu=8"}
+
+    other = submit(NEWER, RULES, job).rewrite
+    assert other is not None
+    assert "gres/gpu:t4=1" in str(other.set["tres_per_task"])
+    assert "needs a number of nodes (-N)" in submit(NEWER, RULES, npu).error
+
+
+@pytest.mark.parametrize(
+    ("release", "field", "told"),
+    [
+        ("24.11.5", {"cpus_per_tres": "gres/gpu:2"}, "cpus-per-gpu"),
+        ("26.05.5", {"cpus_per_tres": "gres/gpu:2"}, ""),
+        ("26.05.5", {"ntasks_per_tres": 1}, "ntasks-per-gpu"),
+    ],
+)
+def test_units_that_would_make_a_request_impossible_are_left_out_and_told(
+    release: str, field: dict[str, object], told: str
+) -> None:
+    """What stock Slurm runs, runs here too; a site that says refuse refuses it."""
+    state = replace(MIXED, release=release)
+    job = {"tres_per_node": "gres/gpu:t4:2", **field}
+    done = submit(state, RULES, job).rewrite
+    refused = submit(state, policy(A100, T4, direct_totals="refuse"), job).error
+
+    assert done is not None
+    assert ("gres" in done.set) is not bool(told)
+    assert (f"--{told}" in done.messages[0]) is bool(told)
+    assert bool(refused) is bool(told)
+
+
+def test_a_reservation_bounds_the_choice() -> None:
+    """Only its nodes count; of two reservations, those of either."""
+    state = replace(MIXED, reservations=(Reservation("r", "mix01"), Reservation("s", "t401")))
+
+    def become(reservation: str) -> str:
+        job = {"tres_per_node": "compute:2", "reservation": reservation}
+        return gres(submit(state, RULES, job))
+
+    assert become("r").startswith("gpu:a100")
+    assert become("s").startswith("gpu:t4")
+    assert become("r,s").startswith("gpu:t4")
+    assert become("later").startswith("gpu:t4")
+
+
+def test_an_exclusive_job_is_given_no_cpus_or_memory_of_its_devices() -> None:
+    """It has all of the node; fewer tasks a node would be told otherwise."""
+    t4 = device("t4", "gpu:t4", 2, 16, cpus_per_device=2, mem_per_device_mib=100)
+    done = submit(MIXED, policy(t4), {"tres_per_node": "compute:t4:8", "shared": 0}).rewrite
+
+    assert done is not None
+    assert not {"cpus_per_task", "min_mem_per_node"} & set(done.set)
 
 
 class TestBinding:
@@ -307,6 +377,9 @@ class TestBinding:
             ("24.11.5", {"tres_per_node": "compute:npu:16"}, "node"),
             ("24.11.5", {"tres_per_node": "compute:npu:8", "ntasks_per_node": 4}, "node"),
             ("24.11.5", {"tres_per_node": "compute:npu:8", **TWO_TASKS}, None),
+            ("26.05.5", {"tres_per_node": "compute:gpu:8", "min_nodes": 1, "max_nodes": 4}, None),
+            ("26.05.5", {"tres_per_node": "compute:gpu:8", "req_nodes": "mix01"}, None),
+            ("26.05.5", {"tres_per_node": "compute:gpu:8", "num_tasks": 2}, None),
             ("26.05.5", {"tres_per_node": "compute:gpu:8"}, "node"),
             ("26.05.5", {"tres_per_node": "compute:gpu:8", **TWO_TASKS}, "node"),
             ("26.05.5", {"tres_per_node": "compute:npu:8"}, "socket"),
@@ -344,7 +417,9 @@ class TestBinding:
     def test_a_task_count_is_set_only_with_the_bit_and_where_the_user_gave_none(self) -> None:
         """Fact 22: the bit without a task count takes a whole socket."""
         state = cluster(*MIXED.nodes, release="26.05.5")
-        mine = submit(state, RULES, {"tres_per_node": "compute:gpu:8", "min_nodes": 1}).rewrite
+        mine = submit(
+            state, RULES, {"tres_per_node": "compute:gpu:8", "min_nodes": 1, "max_nodes": 1}
+        ).rewrite
         theirs = submit(state, RULES, {"tres_per_node": "compute:gpu:8", **TWO_TASKS}).rewrite
         per_node = {"tres_per_node": "compute:gpu:8", "ntasks_per_node": 4}
 

@@ -131,11 +131,29 @@ def test_direct_requests_are_found_in_every_field(where: str) -> None:
     assert found.where == where
 
 
-def test_devices_in_two_fields_at_once_are_slurms_to_judge() -> None:
-    """--gpus beside --gpus-per-task: such a job passes untouched."""
-    fields = read_fields({"tres_per_job": "gres/gpu:2", "tres_per_task": "gres/gpu=1"})
+def test_of_several_fields_the_one_that_tells_a_nodes_devices_counts() -> None:
+    """--gpus beside --gpus-per-node: the total adds nothing to what a node has."""
+    fields = read_fields(
+        {"tres_per_job": "gres/gpu:4", "tres_per_node": "gres/gpu:2", "tres_per_task": "gres/gpu=1"}
+    )
+    found = read_request(fields, GPUS)
 
-    assert read_request(fields, GPUS) is None
+    assert isinstance(found, Direct)
+    assert found.where == "tres_per_node"
+
+
+@pytest.mark.parametrize(
+    ("fields", "part"),
+    [
+        ({"tres_per_node": "gres/gpu:t4:1,gres/gpu:t4:1"}, "asked twice"),
+        ({"ntasks_per_tres": 1, "num_tasks": 2}, "does not say how many devices"),
+        ({"tres_per_node": "gres/compute:\u0668"}, "no whole number"),
+    ],
+)
+def test_devices_that_cannot_be_counted_are_refused(fields: dict[str, object], part: str) -> None:
+    """Doubled entries, --ntasks-per-gpu alone, digits that Slurm does not read."""
+    with pytest.raises(RequestError, match=part):
+        read_request(read_fields(fields), GPUS)
 
 
 @given(st.text(max_size=60), st.text(max_size=60))
