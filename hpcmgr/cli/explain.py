@@ -59,6 +59,8 @@ def _present_job(comment: dict[str, Any]) -> None:
         request = request.get("tres_per_node") or request.get("tres_per_task")
     click.echo(f"request  {request}")
     click.echo(f"state    {comment.get('state')}, trace {comment.get('trace')}")
+    if comment.get("error"):  # refused: it stays held until its user cancels it
+        click.echo(f"why      {comment['error']}")
     binding = comment.get("binding")
     if isinstance(binding, dict) and "gres" in binding:
         near = "enforced" if binding.get("enforced") else "not enforced"

@@ -8,74 +8,125 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import replace
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from hpcmgr.admit import Decision, Policy, decide
 from hpcmgr.errors import CommandError
+from hpcmgr.service.held import Held, base_id, is_unbound, read_held
 from hpcmgr.service.journal import Journal
 from hpcmgr.service.snapshot import Snapshot, devices_of
-from hpcmgr.slurm.command import run
-from hpcmgr.slurm.tres import parse_gres_list
 from hpcmgr.slurm.update import release_job, update_job
-from hpcmgr.submit.request import JobFields, read_fields
 from hpcmgr.submit.rewrite import MARK
 from hpcmgr.submit.view import ClusterView
 
 log = logging.getLogger(__name__)
 
+_CYCLE_SECONDS = 1.0
+"""The next picture of the cluster waits for the binder: what it has not reached is next then."""
+
+_REFUSED_SECONDS, _FAILED_SECONDS = 60.0, 5.0
+"""After that long a job is looked at again, at 20 ms each, though the cluster is as it was."""
+
+Shape = tuple[tuple[object, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Later:
+    """Not to be looked at before ``at`` unless the cluster has another shape."""
+
+    at: float
+    shape: Shape
+
 
 class Binder:
     """Binds what was submitted while the service was away."""
 
-    def __init__(self, policy: Policy, snapshot: Snapshot, journal: Journal) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        snapshot: Snapshot,
+        journal: Journal,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._policy = policy
         self._snapshot = snapshot
         self._journal = journal
+        self._clock = clock
+        self._later: dict[str, _Later] = {}
         self._told: dict[str, str] = {}
 
     def bind_held(self) -> int:
-        """Bind every held job of the current view; returns how many were bound."""
+        """Bind held jobs of the current view, for about a second; returns how many were bound."""
         current = self._snapshot.current()
         if current is None:
             return 0
-        view, _ = current
-        jobs = [job.job_id for job in view.state.pending if is_unbound(job.tres_per_node)]
-        self._told = {job: why for job, why in self._told.items() if job in jobs}
-        return sum(self._bind(job.split("_")[0], view) for job in jobs)
+        view, started, bound = current[0], self._clock(), 0
+        pending = view.state.pending
+        jobs = dict.fromkeys(base_id(j.job_id) for j in pending if is_unbound(j.tres_per_node))
+        self._later = {job: later for job, later in self._later.items() if job in jobs}
+        self._told = {job: why for job, why in self._told.items() if base_id(job) in jobs}
+        shape = shape_of(view) if jobs else ()
+        for job in jobs:
+            later = self._later.get(job)
+            if later and self._clock() < later.at and later.shape == shape:
+                continue
+            if self._clock() - started > _CYCLE_SECONDS:
+                break
+            done, again = self._bind_all(job, view)
+            bound += done
+            self._later[job] = _Later(self._clock() + again, shape)
+        return bound
 
-    def _bind(self, job_id: str, view: ClusterView) -> bool:
+    def _bind_all(self, job: str, view: ClusterView) -> tuple[int, float]:
+        """Bind each record of a job; how many were, and seconds until the next look."""
+        bound, again = 0, _REFUSED_SECONDS
         try:
-            comment = read_admin_comment(job_id)
-            held = parse_held(comment)
-            if held is None:
-                return False
-            fields, trace = held
-            current = self._snapshot.current()
-            granted = current[1] if current else {}
-            decision = decide(fields, self._policy, view, granted, trace, late=True)
-            if decision.rewrite is None:
-                self._refuse(job_id, decision, owner_of(fields))
-                return False
-            update_job(job_id, decision.rewrite.set)
-            if decision.ranked:
-                self._snapshot.grant(*devices_of(decision, fields))
-            self._journal.put(decision, kind="bind", job_id=job_id, uid=owner_of(fields))
-            if fields.number("priority") != 0:  # zero: the user held it himself
-                release_job(job_id)
+            records = read_held(job)
         except CommandError as error:
-            # Started, cancelled or changed meanwhile, or slurmctld is away: the next cycle looks.
-            self._tell(job_id, error.message)
+            self._tell(job, error.message)
+            return 0, _FAILED_SECONDS
+        for held in records:
+            try:
+                bound += self._bind(held, view)
+            except (CommandError, ValueError) as error:
+                # Started, cancelled or changed meanwhile, or slurmctld is away.
+                self._tell(held.job_id, error.message if isinstance(error, CommandError)
+                           else str(error))  # fmt: skip
+                again = _FAILED_SECONDS
+        return bound, again
+
+    def _bind(self, held: Held, view: ClusterView) -> bool:
+        current = self._snapshot.current()
+        granted = current[1] if current else {}
+        decision = decide(held.fields, self._policy, view, granted, held.trace, late=True)
+        if decision.rewrite is None:
+            self._refuse(held, decision)
             return False
-        log.info("job %s: %s", job_id, "; ".join(decision.rewrite.messages))
+        update_job(held.job_id, with_cpus(decision.rewrite.set, held.tasks))
+        if decision.ranked:
+            self._snapshot.grant(*devices_of(decision, held.fields))
+        self._journal.put(decision, kind="bind", job_id=base_id(held.job_id), uid=held.owner)
+        # Priority zero: its user submitted it held; by_admin: an administrator held it since.
+        if held.fields.number("priority") != 0 and not held.by_admin:
+            release_job(held.job_id)
+        log.info("job %s: %s", held.job_id, "; ".join(decision.rewrite.messages))
         return True
 
-    def _refuse(self, job_id: str, decision: Decision, uid: int) -> None:
-        """It stays held: nothing is lost, and the reason can be read with explain."""
+    def _refuse(self, held: Held, decision: Decision) -> None:
+        """It stays held, nothing is lost: why stands where its user can read it (scontrol show job,
+        explain), written once."""
         error = decision.error or "not a request for devices"
-        if self._told.get(job_id) != error:
-            row = replace(decision, error=error)
-            self._journal.put(row, kind="refuse", job_id=job_id, uid=uid)
-        self._tell(job_id, error)
+        self._tell(held.job_id, error)
+        if held.refusal == error:
+            return
+        first = {"v": 1, "state": "refused", "error": error}
+        comment = {**first, **held.record, **first}
+        text = MARK + json.dumps(comment, separators=(",", ":"))
+        update_job(held.job_id, {"admin_comment": text})
+        row = replace(decision, error=error)
+        self._journal.put(row, kind="refuse", job_id=base_id(held.job_id), uid=held.owner)
 
     def _tell(self, job_id: str, why: str) -> None:
         if self._told.get(job_id) != why:
@@ -83,47 +134,22 @@ class Binder:
         self._told[job_id] = why
 
 
-def owner_of(fields: JobFields) -> int:
-    """The submitting user's uid, -1 if the shim did not tell."""
-    uid = fields.number("user_id")
-    return -1 if uid is None else uid
+def with_cpus(values: Mapping[str, str | int], tasks: int) -> dict[str, str | int]:
+    """The CPUs of ``cpus_per_task`` on every node and in all: an update counts nothing itself.
 
-
-def is_unbound(tres_per_node: str) -> bool:
-    """Whether a job waits for its binding."""
-    if "unbound" not in tres_per_node:
-        return False
-    try:
-        items = parse_gres_list(tres_per_node)
-    except ValueError:
-        return False
-    return any(item.name == "compute" and item.type == "unbound" for item in items)
-
-
-def read_admin_comment(job_id: str) -> str:
-    """A job's admin_comment, which its user cannot write.
-
-    From JSON: in the text form a job's name or comment could pose as it.
-
-    Raises:
-        CommandError: the job is gone, or Slurm does not answer.
+    With CPUsPerTask alone a job of one node runs with one CPU, one of several nodes never starts;
+    with NumCPUs but no MinCPUsNode the second node has one CPU.
     """
-    argv = ("scontrol", "show", "job", job_id, "--json")
-    try:
-        jobs = json.loads(run(*argv).stdout)["jobs"]
-        return str(jobs[0].get("admin_comment") or "")
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise CommandError(argv, 0, f"unexpected answer: {error}") from error
+    each = values.get("cpus_per_task")
+    if not isinstance(each, int):
+        return dict(values)
+    return {"pn_min_cpus": each, "min_cpus": each * tasks, **values}
 
 
-def parse_held(comment: str) -> tuple[JobFields, str] | None:
-    """Fields and trace of a job that the shim held; None if it is no such job."""
-    if not comment.startswith(MARK):
-        return None
-    try:
-        record = json.loads(comment.removeprefix(MARK))
-        if record.get("state") != "unbound":
-            return None
-        return read_fields(record.get("request")), str(record.get("trace", ""))
-    except (ValueError, AttributeError):
-        return None
+def shape_of(view: ClusterView) -> Shape:
+    """What of the cluster decides whether a request can ever be served."""
+    return tuple(
+        (profile.name, p.count, p.usable, p.partitions, p.features, p.cpus, p.memory, len(p.nodes))
+        for profile, pools in view.types
+        for p in pools
+    )

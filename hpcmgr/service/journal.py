@@ -60,10 +60,9 @@ class Journal:
         self._thread.join(timeout)
 
     def _write(self) -> None:
-        # What others ask for is nobody else's business; the door shows each his own.
         with contextlib.suppress(OSError):
-            os.close(os.open(self._path, os.O_CREAT | os.O_WRONLY, 0o600))
-            self._path.chmod(0o600)
+            self._make_private()
+            self._path.chmod(0o600)  # one that an earlier version left open
         while True:
             row = self._queue.get()
             rows = [row]
@@ -75,10 +74,15 @@ class Journal:
             if last:
                 return
 
+    def _make_private(self) -> None:
+        # What others ask for is nobody else's business; the door shows each his own.
+        os.close(os.open(self._path, os.O_CREAT | os.O_WRONLY, 0o600))
+
     def _store(self, rows: list[tuple[Any, ...]]) -> None:
         if not rows:
             return
         try:
+            self._make_private()  # each time: it may have been deleted under us
             with contextlib.closing(sqlite3.connect(self._path, timeout=5)) as db, db:
                 db.executescript(_TABLE)
                 db.executemany(

@@ -17,7 +17,7 @@ from hpcmgr.errors import (
     UsageProblem,
 )
 from hpcmgr.service.askdoor import ask
-from hpcmgr.service.binder import read_admin_comment
+from hpcmgr.service.held import read_admin_comment
 from hpcmgr.service.journal import read, traces_of
 from hpcmgr.settings import Site
 from hpcmgr.slurm.command import Output, run

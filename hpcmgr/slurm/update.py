@@ -14,6 +14,8 @@ _KEYS = {
     "mem_per_tres": "MemPerTres",
     "num_tasks": "NumTasks",
     "cpus_per_task": "CPUsPerTask",
+    "pn_min_cpus": "MinCPUsNode",
+    "min_cpus": "NumCPUs",
     "min_mem_per_node": "MinMemoryNode",
     "features": "Features",
     "admin_comment": "AdminComment",

@@ -25,9 +25,9 @@ local function names(job, words)
     end
 end
 
--- Why a user's update is refused ("units", "devices", "managed" or "release") with the field, or
--- nil. Units given by an update would run without a device; devices, without their units.
-function modify.fault(job, record, neutral, accelerators)
+-- Why an update by user uid is refused ("units", "devices", "managed", "release", "refused" or
+-- "hold") with the field, or nil. Units given by an update would run without a device; devices, without their units.
+function modify.fault(job, record, uid, neutral, accelerators)
     local name = names(job, neutral)
     if name then
         return "units", name
@@ -42,10 +42,20 @@ function modify.fault(job, record, neutral, accelerators)
             return "managed", managed
         end
     end
+    if not fields.is_set(job, "priority") then
+        return
+    end
     -- What a user wrote stands in the record too, but JSON escapes its quotes.
-    if comment:find('"state":"unbound"', 1, true)
-        and fields.is_set(job, "priority") and job.priority ~= 0 then
-        return "release", "priority"
+    local refused = comment:find('"state":"refused"', 1, true)
+    if not refused and not comment:find('"state":"unbound"', 1, true) then
+        return
+    end
+    if job.priority ~= 0 then
+        return refused and "refused" or "release", "priority"
+    end
+    -- Its owner's hold of a job that is held leaves no trace in it, anybody else's does.
+    if record.user_id == nil or record.user_id == uid then
+        return "hold", "priority"
     end
 end
 

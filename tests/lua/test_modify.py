@@ -37,7 +37,9 @@ def test_a_managed_field_of_a_managed_job_is_the_services(field: str) -> None:
 @pytest.mark.parametrize("field", FREE)
 @pytest.mark.parametrize("record", [BOUND, UNBOUND, {}], ids=["bound", "unbound", "not ours"])
 def test_everything_else_is_its_owners(field: str, record: dict[str, str]) -> None:
-    """Time limit, name, hold, nice, partition."""
+    """Time limit, name, nice, partition; and a hold, but of a job that is held."""
+    if record is UNBOUND and field == "priority":
+        return
     assert Slurmctld().modify(update_of(**{field: FREE[field]}), record) == SUCCESS
 
 
@@ -65,6 +67,26 @@ def test_an_unbound_job_is_not_released_by_its_owner(priority: int) -> None:
     """A release is an update of the priority."""
     assert Slurmctld().modify(update_of(priority=priority), UNBOUND) == ERROR
     assert Slurmctld().modify(update_of(priority=priority), BOUND) == SUCCESS
+
+
+@pytest.mark.parametrize("state", ["unbound", "refused"])
+def test_the_owners_hold_of_a_held_job_is_refused(state: str) -> None:
+    """It would leave no trace, and the binding would undo it; an operator's hold does leave one."""
+    record = {"admin_comment": UNBOUND["admin_comment"].replace("unbound", state), "user_id": 2001}
+    host = Slurmctld()
+
+    assert host.modify(update_of(priority=0), record, uid=2001) == ERROR
+    assert "held already" in host.lines("user")[0]
+    assert host.modify(update_of(priority=0), record, uid=2002) == SUCCESS
+
+
+def test_a_refused_job_is_not_released_by_its_owner() -> None:
+    """It could never run; he is told where to read why."""
+    host = Slurmctld()
+    record = {"admin_comment": UNBOUND["admin_comment"].replace("unbound", "refused")}
+
+    assert host.modify(update_of(priority=INFINITE), record) == ERROR
+    assert "cancel it" in host.lines("user")[0]
 
 
 def test_a_users_text_in_the_record_does_not_make_a_job_unbound() -> None:

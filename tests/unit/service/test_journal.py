@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -53,3 +55,21 @@ def test_a_missing_or_broken_journal_is_said_in_words(tmp_path: Path) -> None:
         list(read(tmp_path / "none.sqlite", trace="t-1"))
     with pytest.raises(ServiceError, match="broken"):
         list(read(broken, trace="t-1"))
+
+
+def test_a_journal_that_is_deleted_comes_back_private(tmp_path: Path) -> None:
+    """Whatever the umask: what others ask for is nobody else's business."""
+    path = tmp_path / "journal.sqlite"
+    journal = Journal(path)
+    before = os.umask(0)
+    try:
+        deadline = time.monotonic() + 10
+        while not path.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        path.unlink()
+        journal.put(submit(STATE, RULES, "compute:8"))
+        journal.close()
+    finally:
+        os.umask(before)
+
+    assert path.stat().st_mode & 0o777 == 0o600

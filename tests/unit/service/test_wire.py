@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hpcmgr.admit import Decision
 from hpcmgr.errors import WireError
-from hpcmgr.service.binder import is_unbound, parse_held
+from hpcmgr.service.held import is_unbound, parse_held
 from hpcmgr.service.server import Server
 from hpcmgr.service.wire import MAX_LINE, VersionError, answer_of, decode, encode, error_answer
 from hpcmgr.submit.request import JobFields
