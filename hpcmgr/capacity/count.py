@@ -195,6 +195,8 @@ def held_back(state: ClusterState) -> dict[str, dict[str, int] | None]:
     nodes = {node.name: node for node in state.nodes}
     held: dict[str, dict[str, int] | None] = {}
     for reservation in state.reservations:
+        if not reservation.active:
+            continue
         left = dict(reservation.gres)
         for name in expand(reservation.nodes) if reservation.nodes else ():
             here = held.setdefault(name, {})

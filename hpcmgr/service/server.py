@@ -107,6 +107,9 @@ class Server:
             return hold_answer("no recent picture of the cluster")
         view, granted = current
         decision = decide(submission.fields, self._policy, view, granted)
+        neutral = decision.request not in {"", "direct"}
+        if neutral and view.lacks_reservation(submission.fields.string("reservation")):
+            return hold_answer("the reservation is not in the picture yet")
         if decision.rewrite and decision.ranked:
             self._snapshot.grant(*devices_of(decision, submission.fields))
         if decision.rewrite or decision.error:

@@ -10,8 +10,6 @@ from hpcmgr.slurm.command import Output, run
 from hpcmgr.slurm.state import (
     SQUEUE,
     ClusterState,
-    NodeState,
-    Reservation,
     parse_nodes,
     parse_partitions,
     parse_pending,
@@ -27,22 +25,16 @@ def read_cluster(now: float, runner: Runner = run) -> ClusterState:
     Raises:
         CommandError: a program is missing, failed or gave no answer.
     """
-    nodes = tuple(parse_nodes(runner("scontrol", "-o", "-d", "show", "nodes").stdout))
     return ClusterState(
         taken=now,
         release=read_release(runner),
-        nodes=nodes,
+        nodes=tuple(parse_nodes(runner("scontrol", "-o", "-d", "show", "nodes").stdout)),
         partitions=tuple(parse_partitions(runner("scontrol", "-o", "show", "partitions").stdout)),
         pending=tuple(parse_pending(runner(*SQUEUE).stdout)),
-        reservations=_reservations(nodes, runner),
+        reservations=tuple(
+            parse_reservations(runner("scontrol", "-o", "show", "reservations").stdout)
+        ),
     )
-
-
-def _reservations(nodes: tuple[NodeState, ...], runner: Runner) -> tuple[Reservation, ...]:
-    """Asked only where a node is reserved."""
-    if not any("RESERVED" in node.words for node in nodes):
-        return ()
-    return tuple(parse_reservations(runner("scontrol", "-o", "show", "reservations").stdout))
 
 
 def read_release(runner: Runner = run) -> str:

@@ -105,13 +105,14 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """An active reservation on ``nodes`` (a hostlist). ``gres``: the devices it holds, by
-    ``name:type``, all nodes together; ``whole``: it holds its nodes with all they have."""
+    """A reservation on ``nodes`` (a hostlist), ``active`` or to come. ``gres``: the devices it
+    holds, by ``name:type``, all nodes together; ``whole``: it holds its nodes with all of them."""
 
     name: str
     nodes: str
     gres: Mapping[str, int] = field(default_factory=dict)
     whole: bool = True
+    active: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,11 +271,11 @@ def parse_partitions(text: str) -> Iterable[Partition]:
 
 
 def parse_reservations(text: str) -> Iterable[Reservation]:
-    """Records of ``scontrol -o show reservations``, the active ones. One that names GRES holds
-    these alone (and jobs of others run beside them), one that names cores no device at all."""
+    """Records of ``scontrol -o show reservations``. One that names GRES holds these alone (and jobs
+    of others run beside them), one that names cores no device at all."""
     for line in text.splitlines():
         record = parse_record(line)
-        if "ReservationName" in record and record.get("State") == "ACTIVE":
+        if "ReservationName" in record:
             gres = {
                 key: int(count)
                 for key, count in re.findall(
@@ -283,7 +284,8 @@ def parse_reservations(text: str) -> Iterable[Reservation]:
             }
             whole = not gres and "CoreIDs" not in record
             nodes = _known(record.get("Nodes", ""))
-            yield Reservation(record["ReservationName"], nodes, gres, whole)
+            active = record.get("State") == "ACTIVE"
+            yield Reservation(record["ReservationName"], nodes, gres, whole, active)
 
 
 _FIELDS = ("JobArrayID:64", "Partition:256", "PriorityLong:24", "NumNodes:24", "Reason:64",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hpcmgr.profile import DeviceProfile, ProfileLibrary
 from hpcmgr.slurm.capability import Release
 from hpcmgr.slurm.hostlist import expand
-from hpcmgr.slurm.state import ClusterState, NodeState
+from hpcmgr.slurm.state import ClusterState, NodeState, Reservation
 from hpcmgr.slurm.tres import parse_gres_list
 from hpcmgr.submit.pool import Pool, make_pools
 
@@ -36,12 +36,19 @@ class ClusterView:
 
     def reserved_nodes(self, reservation: str) -> frozenset[str] | None:
         """Nodes of the job's reservation (of several, comma-separated, of any); None without one,
-        or where it is not active yet and Slurm alone knows it."""
-        asked = {name for name in reservation.split(",") if name}
-        known = [r for r in self.state.reservations if r.name in asked]
+        or where none of them is in the picture yet."""
+        known = self._reservations(reservation)
         if not known:
             return None
-        return frozenset(name for r in known for name in expand(r.nodes))
+        return frozenset(name for r in known if r.nodes for name in expand(r.nodes))
+
+    def lacks_reservation(self, reservation: str) -> bool:
+        """Whether the job names a reservation that was made after the picture was taken."""
+        return bool(reservation) and not self._reservations(reservation)
+
+    def _reservations(self, reservation: str) -> list[Reservation]:
+        asked = {name for name in reservation.split(",") if name}
+        return [r for r in self.state.reservations if r.name in asked]
 
 
 def make_view(state: ClusterState, library: ProfileLibrary) -> ClusterView:

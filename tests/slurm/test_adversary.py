@@ -128,8 +128,9 @@ def test_a_reservation_bounds_the_choice(site: ReferenceSite) -> None:
     try:
         site.wait_job(submit(site, "--reservation=r", "--gres=compute:2"), ["RUNNING"], 20)
     finally:
-        site.reset()
-        site.run(["scontrol", "delete", "reservation=r"])
+        site.run(["scancel", "-u", "alice"])
+        site.wait_until(lambda: site.run(["squeue", "-h"]).stdout == "", 20, "the job to be gone")
+        site.run(["scontrol", "delete", "reservation=r"], check=True)
 
 
 def test_a_range_of_nodes_does_not_take_whole_sockets(site: ReferenceSite) -> None:

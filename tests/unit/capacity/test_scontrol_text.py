@@ -178,7 +178,9 @@ def test_reservations_hold_nodes_devices_or_cores() -> None:
     )
     found = {r.name: r for r in parse_reservations(text)}
 
-    assert set(found) == {"w", "d", "c"}
+    assert {name: r.active for name, r in found.items()} == {
+        "w": True, "d": True, "c": True, "f": False,
+    }  # fmt: skip
     assert (found["w"].whole, found["w"].nodes) == (True, "g[1-2]")
     assert (found["d"].whole, found["d"].gres) == (False, {"npu:x9": 2})
     assert (found["c"].whole, found["c"].gres) == (False, {})
