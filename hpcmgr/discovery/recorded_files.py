@@ -162,7 +162,9 @@ class RecordedFiles:
                             raise HostError(f"{self.place}: the recording is too large")
                         self._add(path, _File(lambda data=data: data))  # type: ignore[misc]
         except (tarfile.TarError, OSError, EOFError, ValueError, KeyError) as error:
-            raise HostError(f"{self.place}: is no readable .tar.gz: {error}") from error
+            # tarfile tells one line for every way in which it tried to open the file.
+            why = (str(error).splitlines() or [type(error).__name__])[0].rstrip(":")
+            raise HostError(f"{self.place}: is no readable .tar.gz: {why}") from error
         self._strip_top_folder()
 
     def _member(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:

@@ -79,7 +79,10 @@ def load_all(directory: Path) -> dict[str, NodeInventory]:
     try:
         paths = sorted(p for p in directory.iterdir() if p.suffix == ".json" and p.name[0] != ".")
     except OSError as error:
-        raise InventoryError(f"{directory}: cannot be read: {error.strerror}") from error
+        raise InventoryError(
+            f"{directory}: cannot be read: {error.strerror}",
+            "run 'hpcmgr sync' on the nodes, or set 'inventory' in site.yaml",
+        ) from error
     found: dict[str, NodeInventory] = {}
     broken: list[InventoryError] = []
     for path in paths:

@@ -164,6 +164,29 @@ def test_without_any_inventory_the_next_step_is_named(tmp_path: Path) -> None:
     assert "run 'hpcmgr sync' on the nodes" in done.stderr
 
 
+@pytest.mark.parametrize("command", [["render"], ["quote", "compute:8", "--idle"]])
+def test_a_missing_inventory_folder_names_the_next_step_too(
+    tmp_path: Path, command: list[str]
+) -> None:
+    """The first thing a newcomer meets."""
+    site = tmp_path / "site.yaml"
+    site.write_text(f"inventory: {tmp_path}/none\n")
+
+    done = hpcmgr("--config", str(site), *command)
+
+    assert done.returncode == 1
+    assert "run 'hpcmgr sync' on the nodes" in done.stderr
+
+
+def test_what_is_no_recording_is_told_in_one_line() -> None:
+    """Not all the ways in which it was tried."""
+    done = hpcmgr("discover", "--host", __file__)
+
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[0].endswith("file could not be opened successfully")
+    assert "ReadError" not in done.stderr
+
+
 def test_render_writes_whole_files_and_only_what_changed(site: Path) -> None:
     """The second run touches nothing."""
     out = site.parent / "out"
