@@ -18,16 +18,16 @@ import click
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from hpcmgr import settings
 from hpcmgr.cli.root import COMMANDS, root
+from hpcmgr.settings import Site, fields
 from hpcmgr.slurm.capability import CAPABILITIES, Capability
 
 DOCS = Path(__file__).parent
 NAMED = {
-    settings.Hostlist: "hostlist",
-    settings.Word: "word",
-    settings.NodeWord: "word",
-    settings.SwitchName: "name",
+    fields.Hostlist: "hostlist",
+    fields.Word: "word",
+    fields.NodeWord: "word",
+    fields.SwitchName: "name",
 }
 PLAIN = {str: "text", Path: "path", bool: "yes or no", int: "whole number", float: "number"}
 
@@ -37,9 +37,10 @@ PLAIN = {str: "text", Path: "path", bool: "yes or no", int: "whole number", floa
 
 def site_keys() -> str:
     """A table for every section, with every key."""
-    meanings = _meanings(Path(settings.__file__).read_text())
+    files = sorted(Path(fields.__file__).parent.glob("*.py"))
+    meanings = {k: v for file in files for k, v in _meanings(file.read_text()).items()}
     parts = []
-    for place, model in _sections(settings.Site, ""):
+    for place, model in _sections(Site, ""):
         rows = [_row(model, name, f, meanings) for name, f in model.model_fields.items()]
         head = f"## `{place}`" if place else "## At the top"
         parts.append(
@@ -138,7 +139,7 @@ def _default(field: FieldInfo) -> str:
 
 
 def _meanings(source: str) -> dict[str, str]:
-    """The string below each field of settings.py, by CLASS.FIELD."""
+    """The string below each field of a file of hpcmgr/settings/, by CLASS.FIELD."""
     found = {}
     for item in ast.parse(source).body:
         if isinstance(item, ast.ClassDef):

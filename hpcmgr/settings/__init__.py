@@ -1,0 +1,26 @@
+"""site.yaml: what a site decides. Defined once: key, type, default, meaning.
+
+Where it is looked for: ``--config``, ``HPCMGR_CONFIG``, ``/etc/hpcmgr/site.yaml``. One file a
+subject;
+what a field means stands as a string below it, and docs/site-yaml.md is made from these.
+"""
+
+from hpcmgr.settings.classes import JobClass
+from hpcmgr.settings.fabric import Switch
+from hpcmgr.settings.fields import split_address
+from hpcmgr.settings.nodes import NodeGroup
+from hpcmgr.settings.service import Weights
+from hpcmgr.settings.site import Site, load_site, override_fields
+from hpcmgr.settings.slurm import Apply
+
+__all__ = [
+    "Apply",
+    "JobClass",
+    "NodeGroup",
+    "Site",
+    "Switch",
+    "Weights",
+    "load_site",
+    "override_fields",
+    "split_address",
+]

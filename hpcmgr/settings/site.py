@@ -1,0 +1,105 @@
+"""The whole of site.yaml, and how it is read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from hpcmgr.errors import ConfigError, Problem
+from hpcmgr.settings.classes import RESERVED_CLASS_NAMES, JobClass
+from hpcmgr.settings.fabric import Fabric
+from hpcmgr.settings.fields import Section, Word
+from hpcmgr.settings.nodes import NodeGroup
+from hpcmgr.settings.profiles import Profiles
+from hpcmgr.settings.service import Service, Weights
+from hpcmgr.settings.slurm import Apply, Billing, Cgroup, Slurm
+from hpcmgr.slurm.hostlist import expand
+from hpcmgr.yamlfile import load_model
+
+DEFAULT_PATH = Path("/etc/hpcmgr/site.yaml")
+
+
+class Site(Section):
+    """The whole of site.yaml."""
+
+    schema_: Literal["hpcmgr.site/1"] = Field("hpcmgr.site/1", alias="schema")
+    """The format of this file."""
+    inventory: Path = Path("/var/lib/hpcmgr/inventory")
+    """The folder where nodes publish what they have; all must see it."""
+    ledger: Path = Path("/var/lib/hpcmgr/ledger.sqlite")
+    """The history of all devices, on a local disk of the controller: SQLite, never on NFS."""
+    slurm: Slurm = Slurm()
+    """Where Slurm lives."""
+    cgroup: Cgroup = Cgroup()
+    """cgroup.conf. Devices are always constrained: isolation rests on it."""
+    accounting: bool = True
+    """Whether slurmdbd runs; without it slurmctld refuses GRES in `AccountingStorageTRES`."""
+    billing: Billing = Billing()
+    """Billing by units."""
+    profiles: Profiles = Profiles()
+    """Device profiles."""
+    nodes: tuple[NodeGroup, ...] = ()
+    """What holds for some nodes: a list of groups."""
+    classes: dict[Word, JobClass] = {}
+    """What users may ask for by name (`compute:NAME:8`); `default` is the class of `compute:8`. A
+    class that says nothing allows everything."""
+    fabric: Fabric = {}
+    """Switches by name (at most 64 characters), for topology.conf; without it none is written. A
+    tree: one parent each, no circle."""
+    service: Service = Service()
+    """`hpcmgr serve`."""
+    apply: Apply = Apply()
+    """`hpcmgr apply`."""
+    score: Weights = Weights()
+    """Weights of the score's terms; each term lies in 0…1, more is better."""
+    direct_totals: Literal["per_node", "refuse", "unbilled"] = "per_node"
+    """What becomes of `--gpus=N`, which cannot carry units truly over several nodes. `per_node`:
+    with a fixed number of nodes that divides N it is asked per node, else refused; `refuse`;
+    `unbilled`: it passes without units. Untyped requests of several types pass unbilled, or
+    `refuse`."""
+    units_per_device_rule: int = Field(8, ge=1)
+    """At most one device for every so many units begun: no eight T4 for `compute:16`."""
+    _path: Path | None = None
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    def group_values(self, node: str) -> list[NodeGroup]:
+        """The groups that name ``node``, in the order of the file."""
+        return [group for group in self.nodes if node in expand(group.nodes)]
+
+    @property
+    def default_class(self) -> JobClass:
+        """The class of ``compute:N`` without a selector."""
+        return self.classes.get("default", JobClass())
+
+
+def load_site(path: Path | None = None) -> Site:
+    """Read site.yaml; without any file the defaults hold.
+
+    Raises:
+        ConfigError: every problem with file and line. A file that was named must exist.
+    """
+    named = path or (Path(os.environ["HPCMGR_CONFIG"]) if os.environ.get("HPCMGR_CONFIG") else None)
+    if named is None and not DEFAULT_PATH.exists():
+        return Site()
+    file = named or DEFAULT_PATH
+    site = load_model(file, Site)
+    problems = [
+        Problem(file, None, f"classes.{name}: this name is reserved")
+        for name in site.classes
+        if name in RESERVED_CLASS_NAMES
+    ]
+    if problems:
+        raise ConfigError(problems)
+    return site
+
+
+def override_fields(site: Site) -> dict[str, dict[str, Any]]:
+    """Overrides by profile name, only the fields that were set."""
+    return {
+        name: override.model_dump(exclude_none=True)
+        for name, override in site.profiles.override.items()
+    }
