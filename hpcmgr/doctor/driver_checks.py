@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 
 from hpcmgr.discovery import Host
-from hpcmgr.doctor import pairs
 from hpcmgr.doctor import software as installed
 from hpcmgr.doctor.finding import Finding, Layer, Severity, Software
 from hpcmgr.inventory import NodeInventory
+from hpcmgr.profile import runtimes
 from hpcmgr.versions import compare
 
 _TIMEOUT = 60.0
@@ -61,14 +61,14 @@ def _versions(vendor: str, software: list[Software]) -> Iterator[Finding]:
 
 
 def _pairs(vendor: str, software: list[Software]) -> Iterator[Finding]:
-    if not any(rule.vendor == vendor for rule in pairs.rules()):
+    if not any(rule.vendor == vendor for rule in runtimes.rules()):
         yield _say(
             Severity.NOTE, "no-rule", vendor,
             f"no public rule says which runtime fits which driver of {vendor}: not compared",
             "", "",
         )  # fmt: skip
         return
-    kits = installed.runtimes(software, vendor)
+    kits = installed.toolkits(software, vendor)
     if not kits:
         yield _say(
             Severity.NOTE, "no-runtime", vendor,
@@ -89,7 +89,7 @@ def _pairs(vendor: str, software: list[Software]) -> Iterator[Finding]:
 
 
 def _judged(vendor: str, kit: Software, driver: str) -> Iterator[Finding]:
-    judged = pairs.judge(vendor, kit.version or "", driver)
+    judged = runtimes.judge(vendor, kit.version or "", driver)
     pair = f"{kit.what} {kit.version} ({kit.where})"
     for one in judged:
         sources = f" Source: {', '.join(one.rule.sources)}"

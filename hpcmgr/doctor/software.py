@@ -10,6 +10,7 @@ from hpcmgr.discovery import Host
 from hpcmgr.discovery.source import known
 from hpcmgr.doctor.finding import Software
 from hpcmgr.inventory import NodeInventory
+from hpcmgr.profile import runtimes
 
 _TIMEOUT = 20.0
 _VERSION = re.compile(r"[vV]?([0-9]+\.[0-9][0-9A-Za-z._~+-]*)")
@@ -27,9 +28,10 @@ def found(host: Host, inventory: NodeInventory) -> list[Software]:
     return software
 
 
-def runtimes(software: list[Software], vendor: str) -> list[Software]:
-    """The toolkits among them."""
-    return [s for s in software if s.vendor == vendor and s.what == _RUNTIME.get(vendor)]
+def toolkits(software: list[Software], vendor: str) -> list[Software]:
+    """What the maker's rules are about among them."""
+    names = {rule.runtime for rule in runtimes.rules() if rule.vendor == vendor}
+    return [s for s in software if s.vendor == vendor and s.what in names]
 
 
 def driver(software: list[Software], vendor: str) -> str | None:
@@ -37,15 +39,6 @@ def driver(software: list[Software], vendor: str) -> str | None:
     wanted = {"amd": "amdgpu driver release"}.get(vendor, "driver")
     versions = {s.version for s in software if s.vendor == vendor and s.what == wanted}
     return versions.pop() if len(versions) == 1 else None
-
-
-_RUNTIME = {
-    "nvidia": "CUDA toolkit",
-    "amd": "ROCm",
-    "huawei": "CANN",
-    "habana": "SynapseAI tools",
-    "rebellions": "RBLN SDK",
-}
 
 
 _FIELDS = {
@@ -93,8 +86,10 @@ def _cuda_version(text: str) -> str | None:
 
 def _amd(host: Host) -> Iterator[Software]:
     module = known(host.read_text("/sys/module/amdgpu/version"))
-    yield Software("amd", "amdgpu driver release", _amdgpu_release(host, module),
-                   "package amdgpu-dkms")  # fmt: skip
+    release, where = _amdgpu_release(host, module), "package amdgpu-dkms"
+    if release is None and module is not None:
+        release, where = runtimes.release("amd", module), f"number {module} of the module"
+    yield Software("amd", "amdgpu driver release", release, where)
     seen: set[str] = set()
     for name in host.listdir("/opt"):
         if re.fullmatch(r"rocm(-[0-9.]+)?", name):
@@ -108,7 +103,7 @@ def _amd(host: Host) -> Iterator[Software]:
 def _amdgpu_release(host: Host, module: str | None) -> str | None:
     """``6.10.5.60300-2084815`` → 6.3.0, if the loaded module is the package's 6.10.5.
 
-    The number of the module itself tells no release: 6.3.6 came with ROCm 6.0.
+    The number of the module itself is none of the release: 6.3.6 came with ROCm 6.0.
     """
     for argv in AMDGPU_PACKAGE:
         package = _PACKAGE.match(host.run(argv, _TIMEOUT).stdout.strip())

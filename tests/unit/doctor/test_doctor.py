@@ -104,19 +104,22 @@ def test_npu_smi_says_that_driver_and_firmware_do_not_fit(copy: Copy) -> None:
 
 
 @pytest.mark.parametrize(
-    ("package", "rocm", "severity", "part"),
+    ("module", "package", "rocm", "severity", "part"),
     [
-        ("1:6.10.5.60300-2084815.24.04", "6.3.0-39", "", ""),
-        ("1:6.10.5.60300-2084815.24.04", "5.7.1-98", "error", "needs ROCm 6.1, 6.2, 6.3, 6.4"),
-        ("1:6.14.14.30100000-2204008.24.04", "7.0.0-38", "unknown", "release could not be read"),
-        ("", "6.3.0-39", "unknown", "release could not be read"),
+        ("6.10.5", "1:6.10.5.60300-2084815.24.04", "6.3.0-39", "", ""),
+        ("6.10.5", "1:6.10.5.60300-2084815.24.04", "5.7.1-98", "error", "needs ROCm 6.1, 6.2,"),
+        ("6.10.5", "1:6.14.14.30100000-2204008.24.04", "7.2.0-38", "error", "driver 6.3: needs"),
+        ("6.10.5", "", "6.3.0-39", "", ""),
+        ("6.99.1", "", "6.3.0-39", "unknown", "release could not be read"),
+        ("6.99.1", "1:6.10.5.60300-2084815.24.04", "6.3.0-39", "unknown", "could not be read"),
     ],
 )
 def test_rocm_and_the_amdgpu_package(
-    copy: Copy, package: str, rocm: str, severity: str, part: str
+    copy: Copy, module: str, package: str, rocm: str, severity: str, part: str
 ) -> None:
-    """The release is read from the package, if the loaded module is the package's."""
+    """The release is the package's, if the loaded module is; else that of a known module."""
     host = copy("mi300x8")
+    host.file("/sys/module/amdgpu/version", f"{module}\n")
     host.file("/opt/rocm-9/.info/version", f"{rocm}\n")
     host.answers(("dpkg-query", "-W", "-f=${Version}", "amdgpu-dkms"), package)
     found = told(look(host), "pair")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcmgr.doctor.pairs import judge, rules
+from hpcmgr.profile.runtimes import Served, judge, rules, serves
 
 
 def verdicts(vendor: str, runtime: str, driver: str) -> list[str]:
@@ -26,9 +26,11 @@ def verdicts(vendor: str, runtime: str, driver: str) -> list[str]:
         ("11.2", "450.80.01", ["refused"]),
         ("10.2.89", "440.33", ["good", "unknown"]),
         ("10.1.243", "418.38", ["refused"]),
-        ("13.0.0", "580.65.06", ["good", "unknown"]),
+        ("13.0.0", "580.65.06", ["good", "good"]),
+        ("13.3.0", "595.45.04", ["good", "unknown"]),
         ("13.0.0", "575.57", ["refused"]),
-        ("9.2", "396.26", ["unknown", "unknown"]),
+        ("9.2", "396.26", ["good", "unknown"]),
+        ("7.5", "396.26", ["unknown", "unknown"]),
         ("14.0", "999.0", ["unknown", "unknown"]),
     ],
 )
@@ -111,3 +113,43 @@ def test_any_two_texts_get_a_verdict(vendor: str, runtime: str, driver: str) -> 
         for one in judge(vendor, runtime, driver)
     )
     assert judge("nobody", runtime, driver) == []
+
+
+@pytest.mark.parametrize(
+    ("vendor", "driver", "runtime", "expected"),
+    [
+        # A CUDA driver serves its own release and all before it, newer ones of the generation only
+        # by minor-version compatibility.
+        ("nvidia", "550.54.14", "cuda", Served(None, "12.4")),
+        ("nvidia", "550.54.13", "cuda", Served(None, "12.3")),
+        ("nvidia", "470.82.01", "cuda", Served(None, "11.4")),
+        ("nvidia", "440.100", "cuda", Served(None, "10.2")),
+        ("nvidia", "340.10", "cuda", None),
+        ("nvidia", "550.54.14", "rocm", None),
+        # AMD's modules count apart from the releases; a kernel's own driver tells its kernel.
+        ("amd", "6.10.5", "rocm", Served("6.1", "7.0")),
+        ("amd", "6.3.6", "rocm", Served("5.6", "6.2")),
+        ("amd", "6.16.13", "rocm", Served("6.3", "7.2")),
+        ("amd", "6.3", "rocm", None),
+        ("amd", "6.7.0-060700-generic", "rocm", None),
+        ("huawei", "25.5.1", "cann", Served("8.5.0", "8.5.0")),
+        ("huawei", "25.2.0", "cann", Served("8.5.0.alpha001", "8.5.0")),
+        ("huawei", "22.0.4", "cann", None),
+        ("rebellions", "3.0.0", "rbln", Served("0.10.0", "0.10.0")),
+        ("habana", "1.22.1-6f0e1b2", "synapseai", Served("1.22.1", "1.22.1")),
+        ("cambricon", "6.2.10", "neuware", None),
+        ("nvidia", None, "cuda", None),
+        ("nvidia", "garbage", "cuda", None),
+    ],
+)
+def test_what_a_driver_serves(
+    vendor: str, driver: str | None, runtime: str, expected: Served | None
+) -> None:
+    """By the makers' tables; None where they say nothing."""
+    assert serves(vendor, driver, runtime) == expected
+
+
+def test_the_drivers_own_word_is_believed() -> None:
+    """nvidia-smi prints the newest CUDA of its driver, also of one that no table has yet."""
+    assert serves("nvidia", "999.1", "cuda", told="19.4") == Served(None, "19.4")
+    assert serves("metax", "2.14.6", "maca", told="2.31.0.6") == Served(None, "2.31.0.6")

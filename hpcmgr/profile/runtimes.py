@@ -1,18 +1,23 @@
-"""Which runtime works with which driver: the makers' rules, read from ``pairs.yaml``."""
+"""Which runtime works with which driver: the makers' rules, read from ``runtimes.yaml``.
+
+``judge`` says of one pair whether it goes together; ``serves`` says which releases of a runtime a
+driver serves.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cmp_to_key
 from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from hpcmgr.profile.model import Word
 from hpcmgr.versions import compare, starts_with
 from hpcmgr.yamlfile import load_model
 
-FILE = Path(__file__).with_name("pairs.yaml")
+FILE = Path(__file__).with_name("runtimes.yaml")
 
 Verdict = Literal["good", "refused", "doubtful", "unknown"]
 
@@ -50,10 +55,13 @@ class Row(Strict):
 
 
 class Rule(Strict):
-    """The rules of one maker. ``runtime`` and ``driver`` are what they are called."""
+    """The rules of one maker. ``word`` is the runtime as profiles name it, ``runtime`` and
+    ``driver`` are what people call them. ``told``: the number that a driver tells of itself, where
+    that is none of its release, and its release."""
 
     name: str
     vendor: str
+    word: Word
     runtime: str
     driver: str
     key: Literal["runtime", "driver", "same"]
@@ -61,10 +69,13 @@ class Rule(Strict):
     why: str
     fix: str
     sources: tuple[str, ...] = Field(min_length=1)
+    told: dict[str, str] = {}
     rows: tuple[Row, ...] = ()
 
     def judge(self, runtime: str, driver: str) -> tuple[Verdict, str]:
         """Whether the two go together, and what would."""
+        if not driver[:1].isdigit():
+            return "unknown", ""
         if self.key == "same":
             mine, theirs = _release(runtime), _release(driver)
             good = compare(mine, theirs) == 0
@@ -92,7 +103,7 @@ class Rule(Strict):
 class Rules(Strict):
     """The whole file."""
 
-    schema_: Literal["hpcmgr.pairs/1"] = Field(alias="schema")
+    schema_: Literal["hpcmgr.runtimes/1"] = Field(alias="schema")
     rules: tuple[Rule, ...]
 
 
@@ -105,6 +116,15 @@ class Judged:
     wanted: str
 
 
+@dataclass(frozen=True, slots=True)
+class Served:
+    """The releases of a runtime that a driver serves, both ends included, as first parts (``12.4``
+    stands for every 12.4.x). ``oldest`` None: every older one too."""
+
+    oldest: str | None
+    newest: str
+
+
 @cache
 def rules() -> tuple[Rule, ...]:
     """All rules of the package."""
@@ -112,7 +132,10 @@ def rules() -> tuple[Rule, ...]:
 
 
 def judge(vendor: str, runtime: str, driver: str) -> list[Judged]:
-    """Every rule of a maker on a pair. The first that does not hold makes later ones needless."""
+    """Every rule of a maker on a pair. The first that does not hold makes later ones needless.
+
+    ``driver`` is its release (``release``).
+    """
     judged = []
     for rule in rules():
         if rule.vendor == vendor:
@@ -121,6 +144,51 @@ def judge(vendor: str, runtime: str, driver: str) -> list[Judged]:
             if verdict == "refused":
                 break
     return judged
+
+
+def release(vendor: str, driver: str) -> str | None:
+    """The driver's release by what it tells of itself: AMD's module 6.10.5 is release 6.3.
+
+    None where the maker counts both apart and the number is not known.
+    """
+    told = next((rule.told for rule in rules() if rule.vendor == vendor and rule.told), None)
+    return driver if told is None else told.get(driver)
+
+
+def serves(vendor: str, driver: str | None, runtime: str, told: str | None = None) -> Served | None:
+    """Which releases of ``runtime`` (``cuda``, ``rocm``, ``cann``, …) a device's driver serves.
+
+    Args:
+        driver: what the driver tells of itself, as in the inventory.
+        told: the newest release by the driver's own word (``runtime_version`` of the inventory),
+            believed before any table.
+
+    Returns:
+        None where nobody knows. What runs by minor-version compatibility only is not counted.
+    """
+    mine = [rule for rule in rules() if rule.vendor == vendor and rule.word == runtime]
+    number = release(vendor, driver) if driver else None
+    versions = _served(mine, number) if number else []
+    # With a smallest driver for every release, a driver serves all that came before it.
+    backward = any(row.minimum for rule in mine for row in rule.rows)
+    if told:
+        return Served(None if backward or not versions else versions[0], told)
+    if not versions:
+        return None
+    return Served(None if backward else versions[0], versions[-1])
+
+
+def _served(mine: list[Rule], driver: str) -> list[str]:
+    """Releases of the table that every rule lets go with the driver, oldest first."""
+    if any(rule.key == "same" for rule in mine):
+        return [_release(driver)]
+    named = {version for rule in mine for row in rule.rows for version in row.runtime}
+    good = []
+    for version in named:
+        verdicts = {rule.judge(version, driver)[0] for rule in mine}
+        if "good" in verdicts and verdicts <= {"good", "unknown"}:
+            good.append(version)
+    return sorted(good, key=cmp_to_key(compare))
 
 
 def _release(version: str) -> str:
