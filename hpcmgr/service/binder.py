@@ -106,7 +106,7 @@ class Binder:
             return False
         update_job(held.job_id, with_cpus(decision.rewrite.set, held.tasks))
         if decision.ranked:
-            self._snapshot.grant(*devices_of(decision, held.fields))
+            self._snapshot.grant(devices_of(decision, held.fields))
         self._journal.put(decision, kind="bind", job_id=base_id(held.job_id), uid=held.owner)
         # Priority zero: its user submitted it held; by_admin: an administrator held it since.
         if held.fields.number("priority") != 0 and not held.by_admin:

@@ -111,7 +111,7 @@ class Server:
         if neutral and view.lacks_reservation(submission.fields.string("reservation")):
             return hold_answer("the reservation is not in the picture yet")
         if decision.rewrite and decision.ranked:
-            self._snapshot.grant(*devices_of(decision, submission.fields))
+            self._snapshot.grant(devices_of(decision, submission.fields))
         if decision.rewrite or decision.error:
             self._journal.put(decision, uid=submission.uid)
         return answer_of(decision)

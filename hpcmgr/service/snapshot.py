@@ -9,21 +9,21 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from hpcmgr.admit import Decision
-from hpcmgr.submit.candidates import tasks_per_node
+from hpcmgr.submit.need import tasks_per_node
 from hpcmgr.submit.request import JobFields
 from hpcmgr.submit.view import ClusterView
 
 Clock = Callable[[], float]
 
 
-def devices_of(decision: Decision, fields: JobFields) -> tuple[str, int]:
+def devices_of(decision: Decision, fields: JobFields) -> list[tuple[str, int]]:
     """``name:type`` and how many of it the job takes in all: nodes, tasks and array counted."""
     best = decision.ranked[0]
     each = tasks_per_node(fields) or 1 if best.per_task else 1
-    return best.gres, best.devices * each * fields.nodes * fields.jobs
+    return [(p.gres, p.devices * each * fields.nodes * fields.jobs) for p in best.parts]
 
 
 class Snapshot:
@@ -56,11 +56,12 @@ class Snapshot:
                     granted[gres] = granted.get(gres, 0) + count
             return view, granted
 
-    def grant(self, gres: str, count: int) -> None:
-        """Debit ``count`` devices of ``name:type``."""
+    def grant(self, devices: Iterable[tuple[str, int]]) -> None:
+        """Debit devices: ``name:type`` and how many."""
         with self._lock:
-            self._granted.append((self._clock(), gres, count))
-            if len(self._granted) > 100_000:
+            now = self._clock()
+            self._granted.extend((now, gres, count) for gres, count in devices)
+            while len(self._granted) > 100_000:
                 self._granted.popleft()
 
     @property

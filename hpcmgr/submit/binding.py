@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hpcmgr.slurm.capability import Release, has
-from hpcmgr.submit.candidates import Candidate, tasks_per_node
+from hpcmgr.submit.candidates import Candidate
+from hpcmgr.submit.need import tasks_per_node
 from hpcmgr.submit.request import DISABLE_BIND, ENFORCE_BIND, NTASKS_SET, JobFields
 
 NODE, SOCKET = "node", "socket"

@@ -11,8 +11,8 @@ from hpcmgr.errors import RequestError
 from hpcmgr.profile import DeviceProfile, ProfileLibrary
 from hpcmgr.slurm.capability import has
 from hpcmgr.slurm.tres import GresItem, parse_gres_list
-from hpcmgr.submit.candidates import names_of, partitions_of, plain_features
 from hpcmgr.submit.messages import text
+from hpcmgr.submit.nodes import names_of, partitions_of, plain_features
 from hpcmgr.submit.request import Direct, JobFields
 from hpcmgr.submit.rewrite import Rewrite
 from hpcmgr.submit.view import ClusterView

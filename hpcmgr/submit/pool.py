@@ -37,6 +37,10 @@ class Pool:
         """Devices of all nodes together."""
         return self.count * len(self.nodes)
 
+    def has(self, gres: str) -> int:
+        """Devices of any type on each node."""
+        return self.count if gres == self.gres else self.nodes[0].gres.get(gres, 0)
+
     def startable(self, devices: int, cpus: int, memory: int, enough: int) -> int:
         """Nodes on which that could start now, counted up to ``enough``."""
         found = 0
@@ -64,7 +68,7 @@ def make_pools(gres: str, nodes: Iterable[NodeState]) -> tuple[Pool, ...]:
 
 def _alike(gres: str, node: NodeState) -> tuple[object, ...]:
     return (
-        node.gres[gres],
+        frozenset(item for item in node.gres.items() if ":" in item[0]),
         node.usable,
         node.partitions,
         node.features,

@@ -27,7 +27,7 @@ def test_a_grant_is_debited_until_a_later_view_shows_it() -> None:
     snapshot = Snapshot(30, 120, clock)
     snapshot.swap(view(0))
     clock.now = 1
-    snapshot.grant("gpu:a100", 2)
+    snapshot.grant([("gpu:a100", 2)])
 
     before = snapshot.current()
     snapshot.swap(view(0.5))  # taken before the grant: cannot show it yet
@@ -46,7 +46,7 @@ def test_a_grant_expires_even_without_a_new_view() -> None:
     clock = Clock()
     snapshot = Snapshot(30, 120, clock)
     snapshot.swap(view(0))
-    snapshot.grant("gpu:a100", 1)
+    snapshot.grant([("gpu:a100", 1)])
     clock.now = 31
 
     current = snapshot.current()
