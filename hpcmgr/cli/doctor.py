@@ -36,7 +36,7 @@ def command(config: Path | None, host: Path | None, node: str | None, as_json: b
 
     Exit codes: 0 nothing is wrong, 1 an error, 4 something could not be looked at.
     """
-    from hpcmgr.configure import inventory_of
+    from hpcmgr.configure import inventory_of, library_of
     from hpcmgr.discovery import open_host
     from hpcmgr.doctor import examine
     from hpcmgr.settings import load_site
@@ -50,7 +50,7 @@ def command(config: Path | None, host: Path | None, node: str | None, as_json: b
     if host is None:
         drift, problem = _published(inventory, site)
         slurm = _slurm(inventory, site)
-    report = examine(machine, inventory, drift, problem, slurm)
+    report = examine(machine, inventory, library_of(site), drift, problem, slurm)
     if as_json:
         click.echo(json.dumps(report.as_json(), indent=2, ensure_ascii=False))
     else:

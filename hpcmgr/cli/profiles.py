@@ -42,8 +42,9 @@ def list_(ctx: click.Context, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the profile as JSON.")
 @click.pass_context
 def show(ctx: click.Context, name: str, as_json: bool) -> None:
-    """One profile with its figures and their sources."""
+    """One profile with its figures and their sources, and which runtime goes with which driver."""
     from hpcmgr.errors import UsageProblem
+    from hpcmgr.profile.runtimes import rules_of
 
     library = _library(ctx)
     profile = library.get(name)
@@ -52,14 +53,19 @@ def show(ctx: click.Context, name: str, as_json: bool) -> None:
         close = difflib.get_close_matches(name, names, n=1)
         maybe = f" Did you mean {close[0]!r}?" if close else ""
         raise UsageProblem(f"no profile {name!r}.{maybe}", f"profiles: {', '.join(names)}")
+    rules = rules_of(profile.vendor, profile.runtime)
     if as_json:
-        click.echo(json.dumps(_plain(profile), indent=2))
+        told = [rule.model_dump(mode="json", exclude_none=True) for rule in rules]
+        click.echo(json.dumps(_plain(profile) | {"runtime_rules": told}, indent=2))
         return
     import yaml
 
     shown = profile.model_dump(mode="json", by_alias=True, exclude_none=True)
     click.echo(yaml.safe_dump(shown, sort_keys=False, allow_unicode=True), nl=False)
     click.echo(f"# one device is booked as {profile.booked_units or 'unknown'} units")
+    for rule in rules:
+        click.echo(f"#\n# {rule.name}, by {' '.join(rule.sources)}")
+        click.echo("".join(f"#   {line}\n" for line in rule.lines()), nl=False)
 
 
 @command.command()

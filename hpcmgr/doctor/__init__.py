@@ -11,6 +11,7 @@ from hpcmgr.doctor.node_checks import node_findings, published_findings
 from hpcmgr.doctor.slurm_checks import SlurmHost, slurm_findings
 from hpcmgr.inventory import NodeInventory
 from hpcmgr.inventory.drift import Drift
+from hpcmgr.profile import ProfileLibrary
 
 __all__ = [
     "Finding",
@@ -26,6 +27,7 @@ __all__ = [
 def examine(
     host: Host,
     inventory: NodeInventory,
+    library: ProfileLibrary,
     drift: Drift | None,
     problem: str,
     slurm: SlurmHost | None,
@@ -35,6 +37,7 @@ def examine(
     Args:
         host: the machine, or a recorded one.
         inventory: what was discovered on it.
+        library: the profiles that hold here.
         drift: how that differs from what it published; None: nobody knows, ``problem`` says why.
         problem: empty where ``drift`` is None because it is no matter here.
         slurm: Slurm on this machine; None for a recorded host.
@@ -43,7 +46,7 @@ def examine(
     report.add(node_findings(host, inventory))
     if drift is not None or problem:
         report.add(published_findings(drift, problem))
-    report.add(driver_findings(host, inventory, report.software))
+    report.add(driver_findings(host, inventory, library, report.software))
     if slurm is None:
         report.skipped.append(
             "a recorded host: Slurm, jobs and what it published are not looked at"

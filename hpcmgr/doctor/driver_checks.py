@@ -9,19 +9,20 @@ from hpcmgr.discovery import Host
 from hpcmgr.doctor import software as installed
 from hpcmgr.doctor.finding import Finding, Layer, Severity, Software
 from hpcmgr.inventory import NodeInventory
-from hpcmgr.profile import runtimes
+from hpcmgr.profile import ProfileLibrary, runtimes
 from hpcmgr.versions import compare
 
 _TIMEOUT = 60.0
 
 
 def driver_findings(
-    host: Host, inventory: NodeInventory, software: list[Software]
+    host: Host, inventory: NodeInventory, library: ProfileLibrary, software: list[Software]
 ) -> Iterator[Finding]:
     """All checks of this layer."""
     vendors = sorted({device.vendor for device in inventory.devices})
     for vendor in vendors:
         yield from _versions(vendor, software)
+        yield from _models(vendor, inventory, library, software)
         yield from _pairs(vendor, software)
     if "nvidia" in vendors:
         yield from _persistence(host)
@@ -58,6 +59,25 @@ def _versions(vendor: str, software: list[Software]) -> Iterator[Finding]:
             f"devices of {vendor} have different firmware: {', '.join(firmware)}",
             "Equal devices may behave differently.", "bring them to one release",
         )  # fmt: skip
+
+
+def _models(
+    vendor: str, inventory: NodeInventory, library: ProfileLibrary, software: list[Software]
+) -> Iterator[Finding]:
+    """The driver drives every model that is here, as the profiles say."""
+    driver = installed.driver(software, vendor)
+    if driver is None or not driver[:1].isdigit():
+        return
+    names = {d.profile for d in inventory.devices if d.vendor == vendor and d.profile}
+    for profile in filter(None, (library.get(name) for name in sorted(names))):
+        wanted = profile.driver.wanted(driver) if profile.driver else ""
+        if profile.driver and wanted:
+            yield _say(
+                Severity.ERROR, "driver-model", profile.name,
+                f"driver {driver} does not drive {profile.title}: needs {wanted}",
+                "Jobs on it fail when they open the device.",
+                f"install a driver that does. Source: {profile.driver.source}",
+            )  # fmt: skip
 
 
 def _pairs(vendor: str, software: list[Software]) -> Iterator[Finding]:

@@ -1,10 +1,11 @@
 """Device profiles: how a model is recognised and what Slurm and jobs should see of it."""
 
 from hpcmgr.profile.library import ProfileLibrary, load_library
-from hpcmgr.profile.model import DeviceProfile, Gres, Match, Peak, Visible
+from hpcmgr.profile.model import DeviceProfile, DriverRule, Gres, Match, Peak, Visible
 
 __all__ = [
     "DeviceProfile",
+    "DriverRule",
     "Gres",
     "Match",
     "Peak",

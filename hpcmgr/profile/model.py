@@ -12,6 +12,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from hpcmgr.versions import compare, starts_with
+
 UNIT_TFLOPS = 39.0
 """Dense BF16 TFLOPS of one unit: an eighth of an A100-80G (312 / 8)."""
 
@@ -35,6 +37,7 @@ def _gres_word(value: str) -> str:
 
 GresWord = Annotated[str, AfterValidator(_gres_word)]
 Word = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")]
+Version = Annotated[str, Field(pattern=r"^[0-9][0-9A-Za-z._-]*$")]
 PciId = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{4}$")]
 
 
@@ -87,6 +90,30 @@ class Peak(Strict):
     source: str = ""
 
 
+class DriverRule(Strict):
+    """Drivers that drive the model, in the maker's count of releases: from ``minimum`` on, to
+    ``last``, of which the first parts are given (``580`` is every 580.x)."""
+
+    minimum: Version | None = None
+    last: Version | None = None
+    source: str = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _something(self) -> DriverRule:
+        if self.minimum is None and self.last is None:
+            raise ValueError("give minimum, last or both")
+        return self
+
+    def wanted(self, release: str) -> str:
+        """What is wanted instead of this release; empty if it drives the model."""
+        if self.minimum is not None and compare(release, self.minimum) < 0:
+            return f"{self.minimum} or newer"
+        beyond = self.last is not None and compare(release, self.last) > 0
+        if beyond and not starts_with(release, self.last or ""):
+            return f"{self.last} or older"
+        return ""
+
+
 class DeviceProfile(Strict):
     """One device model. ``features`` become node features; ``link_kind`` is the tool's word for a
     direct link between two such devices (regular expression)."""
@@ -105,6 +132,7 @@ class DeviceProfile(Strict):
     features: tuple[Word, ...] = ()
     link_kind: str = ""
     visible: Visible | None = None
+    driver: DriverRule | None = None
     cpus_per_device: int | None = Field(None, ge=1)
     mem_per_device_mib: int | None = Field(None, ge=1)
 

@@ -89,6 +89,16 @@ class Rule(Strict):
         complete = self.complete if row.complete is None else row.complete
         return ("refused" if complete else "doubtful"), self._wanted(row)
 
+    def lines(self) -> list[str]:
+        """The rule for people, a pair a line."""
+        if self.key == "same":
+            return [f"{self.runtime} and {self.driver}: the same release"]
+        lines = []
+        for row in self.rows:
+            driver = f"{row.minimum} or newer" if row.minimum else ", ".join(row.driver)
+            lines.append(f"{self.runtime} {', '.join(row.runtime)}: {self.driver} {driver}")
+        return lines
+
     def _about(self, row: Row, runtime: str, driver: str) -> bool:
         return row.has_runtime(runtime) if self.key == "runtime" else row.has_driver(driver)
 
@@ -131,6 +141,11 @@ def rules() -> tuple[Rule, ...]:
     return load_model(FILE, Rules).rules
 
 
+def rules_of(vendor: str, runtime: str) -> tuple[Rule, ...]:
+    """The maker's rules about one runtime (``cuda``, ``rocm``, …)."""
+    return tuple(rule for rule in rules() if rule.vendor == vendor and rule.word == runtime)
+
+
 def judge(vendor: str, runtime: str, driver: str) -> list[Judged]:
     """Every rule of a maker on a pair. The first that does not hold makes later ones needless.
 
@@ -166,7 +181,7 @@ def serves(vendor: str, driver: str | None, runtime: str, told: str | None = Non
     Returns:
         None where nobody knows. What runs by minor-version compatibility only is not counted.
     """
-    mine = [rule for rule in rules() if rule.vendor == vendor and rule.word == runtime]
+    mine = rules_of(vendor, runtime)
     number = release(vendor, driver) if driver else None
     versions = _served(mine, number) if number else []
     # With a smallest driver for every release, a driver serves all that came before it.
@@ -178,7 +193,7 @@ def serves(vendor: str, driver: str | None, runtime: str, told: str | None = Non
     return Served(None if backward else versions[0], versions[-1])
 
 
-def _served(mine: list[Rule], driver: str) -> list[str]:
+def _served(mine: tuple[Rule, ...], driver: str) -> list[str]:
     """Releases of the table that every rule lets go with the driver, oldest first."""
     if any(rule.key == "same" for rule in mine):
         return [_release(driver)]

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from hpcmgr.cli import run
 from hpcmgr.profile.library import PACKAGED
@@ -40,6 +41,23 @@ def test_one_profile_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown["booked_units"] == 8
     assert profiles("show", "t4") == 0
     assert "booked as 2 units" in capsys.readouterr().out
+
+
+def test_it_says_which_runtime_goes_with_which_driver(capsys: pytest.CaptureFixture[str]) -> None:
+    """The maker's rules with their source, as comments, so that the text stays a profile."""
+    assert profiles("show", "h100-80g") == 0
+    text = capsys.readouterr().out
+    assert profiles("show", "h100-80g", "--json") == 0
+    shown = json.loads(capsys.readouterr().out)
+
+    assert yaml.safe_load(text)["driver"]["minimum"] == "520.61.05"
+    assert "#   CUDA toolkit 12.4: NVIDIA driver 550.54.14 or newer\n" in text
+    assert "cuda-toolkit-release-notes" in text
+    assert [rule["name"] for rule in shown["runtime_rules"]] == ["cuda", "cuda-minor"]
+    assert profiles("show", "gaudi2") == 0
+    assert "the same release" in capsys.readouterr().out
+    assert profiles("show", "mlu590") == 0
+    assert capsys.readouterr().out.rstrip().endswith("units")
 
 
 def test_an_unknown_name_gets_a_guess(capsys: pytest.CaptureFixture[str]) -> None:

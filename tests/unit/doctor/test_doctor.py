@@ -27,7 +27,7 @@ def _copy(hosts: Path, tmp_path: Path) -> Copy:
 def look(recording: Recording) -> Report:
     """The doctor's report on it."""
     host = RecordedHost(recording.folder)
-    return examine(host, discover(host, LIBRARY), None, "", None)
+    return examine(host, discover(host, LIBRARY), LIBRARY, None, "", None)
 
 
 def told(report: Report, rule: str) -> list[tuple[str, str]]:
@@ -59,6 +59,17 @@ def test_a_toolkit_that_the_driver_cannot_serve_is_an_error(copy: Copy) -> None:
     assert [(s, t.partition(" (")[0], t.rpartition(": ")[2]) for s, t in told(report, "pair")] == [
         ("error", "CUDA toolkit 13.0.1", "needs NVIDIA driver 580 or newer"),
         ("warning", "CUDA toolkit 12.4.1", "needs NVIDIA driver 550.54.14 or newer"),
+    ]
+
+
+def test_a_driver_that_does_not_drive_the_model_is_an_error(copy: Copy) -> None:
+    """The profile says from which on, and up to which."""
+    host = copy("a100x8")
+    for path in (host.folder / "commands").glob("*"):
+        path.write_text(path.read_text().replace("535.183.06", "440.100"))
+
+    assert told(look(host), "driver-model") == [
+        ("error", "driver 440.100 does not drive NVIDIA A100 80GB: needs 450.51.05 or newer")
     ]
 
 
@@ -184,7 +195,7 @@ def test_a_device_without_profile(copy: Copy) -> None:
         update={"devices": tuple(d.model_copy(update={"profile": None, "numa_node": None})
                                  for d in inventory.devices)}
     )  # fmt: skip
-    report = examine(RecordedHost(host.folder), bare, None, "", None)
+    report = examine(RecordedHost(host.folder), bare, LIBRARY, None, "", None)
 
     assert [s for s, _ in told(report, "no-profile")] == ["warning"]
     assert [s for s, _ in told(report, "numa-unknown")] == ["note"]

@@ -25,6 +25,10 @@ def device(pci_id: str | None, model: str, memory: int | None = None) -> Device:
         ("10de:1eb8", "Tesla T4", 15360, "gpu:t4", 2),
         ("10de:2330", "NVIDIA H100 80GB HBM3", 81559, "gpu:h100", 25),
         ("10de:1db5", "Tesla V100-SXM2-32GB", 32768, "gpu:v100_32g", 3),
+        ("10de:2901", "NVIDIA B200", 183359, "gpu:b200", 58),
+        ("10de:31c2", "NVIDIA GB300", None, "gpu:gb300", 64),
+        ("10de:2237", "NVIDIA A10G", 23028, "gpu:a10g", None),
+        ("19e5:d806", "Ascend950DT", None, "npu:ascend950dt", 12),
         ("19e5:d802", "910B1", 65536, "npu:ascend910b1", 10),
         ("19e5:d802", "910B3", 65536, "npu:ascend910b3", 8),
         ("19e5:d802", "Ascend 910B3", 65536, "npu:ascend910b3", 8),
@@ -77,6 +81,7 @@ def test_models_are_recognised(
     [
         ("10de:1c30", "Quadro P2000"),
         ("19e5:d802", "910B2C"),
+        ("19e5:d806", "Ascend950PR"),
         ("19e5:d802", "PCI 19e5:d802"),
         ("19e5:d801", "910PremiumA"),
         ("cabc:0370", "MLU370-M8"),
@@ -104,6 +109,37 @@ def test_selectors_never_clash() -> None:
              {p.vendor for p in LIBRARY.profiles}, {p.name for p in LIBRARY.profiles}]  # fmt: skip
 
     assert sum(len(group) for group in words) == len(set().union(*words))
+
+
+@pytest.mark.parametrize(
+    ("name", "driver", "wanted"),
+    [
+        ("h100-80g", "535.183.06", ""),
+        ("h100-80g", "470.82.01", "520.61.05 or newer"),
+        ("b200-180g", "550.54.14", "570.26 or newer"),
+        ("b200-180g", "570.26", ""),
+        ("v100-32g", "384.81", ""),
+        ("v100-32g", "580.95.05", ""),
+        ("v100-32g", "590.44.01", "580 or older"),
+        ("k80", "470.256.02", ""),
+        ("k80", "495.29.05", "470 or older"),
+        ("rbln-ca12", "2.0.1", ""),
+        ("rbln-ca12", "3.0.0", "2.0 or older"),
+    ],
+)
+def test_which_drivers_drive_a_model(name: str, driver: str, wanted: str) -> None:
+    """From the release that brought the architecture to the last that has it."""
+    profile = LIBRARY.get(name)
+
+    assert profile is not None
+    assert profile.driver is not None
+    assert profile.driver.wanted(driver) == wanted
+
+
+@pytest.mark.parametrize("profile", LIBRARY.profiles, ids=lambda p: p.name)
+def test_every_nvidia_model_names_its_drivers(profile: object) -> None:
+    """NVIDIA publishes them for every architecture."""
+    assert profile.vendor != "nvidia" or profile.driver is not None  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("profile", LIBRARY.profiles, ids=lambda p: p.name)
