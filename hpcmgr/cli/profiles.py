@@ -19,9 +19,10 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print all profiles as JSON.")
+@click.option("--slices", is_flag=True, help="List the slices of devices too (MIG, vNPU).")
+@click.option("--json", "as_json", is_flag=True, help="Print all profiles, slices too, as JSON.")
 @click.pass_context
-def list_(ctx: click.Context, as_json: bool) -> None:
+def list_(ctx: click.Context, slices: bool, as_json: bool) -> None:
     """Every profile that holds at this site, its GRES, units and memory."""
     library = _library(ctx)
     if as_json:
@@ -33,6 +34,7 @@ def list_(ctx: click.Context, as_json: bool) -> None:
     rows = [
         (p.name, p.gres_key, str(p.booked_units or "?"), _gib(p), p.vendor, p.runtime, p.title)
         for p in library.profiles
+        if slices or p.slice_of is None
     ]
     table(("PROFILE", "GRES", "UNITS", "MEMORY", "VENDOR", "RUNTIME", "TITLE"), rows)
 
@@ -66,6 +68,15 @@ def show(ctx: click.Context, name: str, as_json: bool) -> None:
     for rule in rules:
         click.echo(f"#\n# {rule.name}, by {' '.join(rule.sources)}")
         click.echo("".join(f"#   {line}\n" for line in rule.lines()), nl=False)
+    kinds = profile.slicing.slices if profile.slicing else {}
+    for name, kind in kinds.items():
+        piece = library.slice_of(profile, name)
+        if piece is not None:
+            units = piece.booked_units or "unknown"
+            click.echo(
+                f"# slice {name}: {piece.gres_key}, {units} units, {_gib(piece)}, "
+                f"at most {kind.most}"
+            )
 
 
 @command.command()
@@ -75,6 +86,7 @@ def check(ctx: click.Context, files: tuple[Path, ...]) -> None:
     """Check profile files, or without FILE the whole library of this site."""
     from hpcmgr.errors import ConfigError, Problem
     from hpcmgr.profile import DeviceProfile, ProfileLibrary
+    from hpcmgr.profile.slices import with_slices, wrong_tables
     from hpcmgr.yamlfile import load_model
 
     library = _library(ctx)
@@ -90,9 +102,11 @@ def check(ctx: click.Context, files: tuple[Path, ...]) -> None:
             problems += error.problems
             continue
         merged[profile.name] = profile
+    together = with_slices(merged.values())
+    problems += [Problem(None, None, text) for text in wrong_tables(together.values())]
     if not problems:
         # What a site's file may not clash with: the other files and the library.
-        ProfileLibrary(tuple(merged[name] for name in sorted(merged)))
+        ProfileLibrary(tuple(together.values()))
         click.echo(f"{len(files)} {'file is' if len(files) == 1 else 'files are'} good")
         return
     raise ConfigError(problems)

@@ -14,6 +14,7 @@ from pathlib import Path
 from hpcmgr.errors import ConfigError, Problem
 from hpcmgr.inventory import Device
 from hpcmgr.profile.model import DeviceProfile
+from hpcmgr.profile.slices import with_slices, wrong_tables
 from hpcmgr.slurm.tres import gres_id
 from hpcmgr.yamlfile import load_model
 
@@ -22,7 +23,7 @@ PACKAGED = Path(__file__).parent / "devices"
 
 @dataclass(frozen=True)
 class ProfileLibrary:
-    """Profiles by name and by GRES type.
+    """Profiles by name and by GRES type, slices among them.
 
     Raises:
         ConfigError: two profiles share a GRES type, or Slurm's hash of two types is the same.
@@ -45,9 +46,15 @@ class ProfileLibrary:
             (p for p in self.profiles if p.gres.name == name and p.gres.type == type_), None
         )
 
+    def slice_of(self, device: DeviceProfile, name: str) -> DeviceProfile | None:
+        """The profile of the slice that the vendor calls ``name``, of such a device."""
+        return next(
+            (p for p in self.profiles if p.slice_of == device.name and p.slice_name == name), None
+        )
+
     def match(self, device: Device) -> DeviceProfile | None:
-        """The profile that fits ``device`` best, None if none does."""
-        fitting = [p for p in self.profiles if _fits(p, device)]
+        """The profile that fits ``device`` best, None if none does; never a slice."""
+        fitting = [p for p in self.profiles if p.slice_of is None and _fits(p, device)]
         return min(fitting, key=lambda p: (-_specificity(p), p.name)) if fitting else None
 
 
@@ -76,17 +83,33 @@ def load_library(
             if profile.name != path.stem:
                 problems.append(Problem(path, 1, f"is named {profile.name!r}: name the file so"))
             found[profile.name] = profile
-    for name, fields in (overrides or {}).items():
-        if name not in found:
-            known = ", ".join(sorted(found))
-            problems.append(
-                Problem(overrides_file, None, f"profiles.override: no profile {name!r}; {known}")
-            )
-            continue
-        found[name] = found[name].model_copy(update=dict(fields))
+    overrides = overrides or {}
+    # Slices have a share of what their device has, overridden or not.
+    found = with_slices(_overridden(found, overrides).values())
+    found = _overridden(found, {name: o for name, o in overrides.items() if _is_slice(found, name)})
+    known = ", ".join(sorted(found))
+    problems += [
+        Problem(overrides_file, None, f"profiles.override: no profile {name!r}; {known}")
+        for name in overrides
+        if name not in found
+    ]
+    problems += [Problem(None, None, text) for text in wrong_tables(found.values())]
     if problems:
         raise ConfigError(problems)
     return ProfileLibrary(tuple(found[name] for name in sorted(found)))
+
+
+def _overridden(
+    found: Mapping[str, DeviceProfile], overrides: Mapping[str, Mapping[str, object]]
+) -> dict[str, DeviceProfile]:
+    return {
+        name: profile.model_copy(update=dict(overrides[name])) if name in overrides else profile
+        for name, profile in found.items()
+    }
+
+
+def _is_slice(found: Mapping[str, DeviceProfile], name: str) -> bool:
+    return name in found and found[name].slice_of is not None
 
 
 def _fits(profile: DeviceProfile, device: Device) -> bool:

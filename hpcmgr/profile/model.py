@@ -73,11 +73,12 @@ class Visible(Strict):
     """The variable that makes devices visible to the runtime.
 
     ``by`` says what it counts: ``index`` (number in the vendor's runtime), ``local`` (0, 1, … of
-    what the step may open) or ``uuid``. ``slurm`` true: Slurm sets it itself (gres.conf flags).
+    what the step may open), ``uuid`` or ``node`` (number in the name of the device node). ``slurm``
+    true: Slurm sets it itself (gres.conf flags).
     """
 
     variable: Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
-    by: Literal["index", "local", "uuid"] = "index"
+    by: Literal["index", "local", "uuid", "node"] = "index"
     slurm: bool = False
 
 
@@ -114,9 +115,54 @@ class DriverRule(Strict):
         return ""
 
 
+class SliceKind(Strict):
+    """One size of slice. ``parts``: how many of the device's parts it has; ``most``: how many a
+    device can be cut into; ``memory_gib``: so that a full cut has not more than the device.
+    ``type``: its GRES type where the device's with the slice's name behind will not do."""
+
+    parts: int = Field(ge=1)
+    memory_gib: int = Field(ge=1)
+    most: int = Field(ge=1)
+    units: int | None = Field(None, ge=1)
+    type: GresWord | None = None
+
+
+SliceName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.+-]*$")]
+
+
+class Slicing(Strict):
+    """What a device can be cut into, in hardware. ``parts``: of a whole device (MIG: compute
+    slices, vNPU: AI cores); ``slices`` by the name that the vendor's tool gives them; ``visible``:
+    the variable of a slice."""
+
+    kind: Literal["mig", "vnpu"]
+    parts: int = Field(ge=1)
+    slices: dict[SliceName, SliceKind]
+    visible: Visible
+    source: str
+
+    @model_validator(mode="after")
+    def _possible(self) -> Slicing:
+        for name, kind in self.slices.items():
+            if kind.parts * kind.most > self.parts:
+                raise ValueError(
+                    f"slice {name}: {kind.most} of {kind.parts} parts are more than {self.parts}"
+                )
+        return self
+
+
+class PartOf(Strict):
+    """The device is one of ``parts`` equal partitions of a device with another ``profile``."""
+
+    profile: Word
+    parts: int = Field(ge=2)
+
+
 class DeviceProfile(Strict):
     """One device model. ``features`` become node features; ``link_kind`` is the tool's word for a
-    direct link between two such devices (regular expression)."""
+    direct link between two such devices (regular expression). A slice is a profile of its own,
+    made from its device's table: ``slice_of`` names the device's profile, ``slice_name`` is the
+    vendor's word."""
 
     schema_: Literal["hpcmgr.profile/1"] = Field("hpcmgr.profile/1", alias="schema")
     name: Word
@@ -135,6 +181,10 @@ class DeviceProfile(Strict):
     driver: DriverRule | None = None
     cpus_per_device: int | None = Field(None, ge=1)
     mem_per_device_mib: int | None = Field(None, ge=1)
+    slicing: Slicing | None = None
+    part_of: PartOf | None = None
+    slice_of: Word | None = None
+    slice_name: str | None = None
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 

@@ -30,6 +30,9 @@ class JobClass(Section):
     """Names of profiles."""
     features: tuple[NodeWord, ...] = ()
     """What the node must have: `rdma`, `roce`, or features of a group."""
+    slices: bool = False
+    """Whether slices of devices (MIG, vNPU) may serve too; `false`: whole devices only. See
+    [slicing.md](slicing.md)."""
     prefer: tuple[str, ...] = ()
     """Kinds, vendors, runtimes or profiles, best first."""
     devices_min: int = Field(1, ge=1)

@@ -160,6 +160,8 @@ def device_count(
         most = max(most, -(-(ask.vram_total or 0) // VRAM_PER_DEVICE))
     if job_class.devices_max:
         most = min(most, job_class.devices_max)
+    if profile.slice_of and count > 1:
+        return f"would take {count} slices, and a program can use one"
     if count > most:
         return f"would take {count} devices, at most {most} for this request"
     return count

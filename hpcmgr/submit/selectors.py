@@ -34,13 +34,16 @@ class Selection:
         """None if the class allows the device type, else why not."""
         if self.profiles is not None and profile.name not in self.profiles:
             return "not what was asked for"
-        for value, allowed, what in (
-            (profile.kind, self.job_class.kinds, "kinds"),
-            (profile.runtime, self.job_class.runtimes, "runtimes"),
-            (profile.vendor, self.job_class.vendors, "vendors"),
-            (profile.name, self.job_class.profiles, "profiles"),
+        if profile.slice_of and not self.job_class.slices:
+            return f"class {self.class_name} allows whole devices only, no slices"
+        names = (profile.name, profile.slice_of)
+        for values, allowed, what in (
+            ((profile.kind,), self.job_class.kinds, "kinds"),
+            ((profile.runtime,), self.job_class.runtimes, "runtimes"),
+            ((profile.vendor,), self.job_class.vendors, "vendors"),
+            (names, self.job_class.profiles, "profiles"),
         ):
-            if allowed and value not in allowed:
+            if allowed and not {*values} & {*allowed}:
                 return f"class {self.class_name} allows only {what} {', '.join(allowed)}"
         return None
 

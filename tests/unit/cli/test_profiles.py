@@ -28,8 +28,22 @@ def test_every_profile_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     names = sorted(path.stem for path in PACKAGED.glob("*.yaml"))
 
     assert listed["schema"] == "hpcmgr.profiles/1"
-    assert [profile["name"] for profile in listed["profiles"]] == names
+    devices = [p["name"] for p in listed["profiles"] if p["slice_of"] is None]
+    assert devices == names
     assert [line.split()[0] for line in text.splitlines()[1:]] == names
+
+
+def test_slices_are_listed_on_demand_and_shown_with_their_device(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Their GRES, units and memory, and how many there can be."""
+    assert profiles("list", "--slices") == 0
+    assert "a100-80g-1g.10gb " in capsys.readouterr().out
+    assert profiles("show", "a100-80g") == 0
+    shown = capsys.readouterr().out
+
+    assert "# slice 2g.20gb: gpu:a100_2g.20gb, 2 units, 20 GiB, at most 3\n" in shown
+    assert yaml.safe_load(shown)["slicing"]["kind"] == "mig"
 
 
 def test_one_profile_is_shown(capsys: pytest.CaptureFixture[str]) -> None:

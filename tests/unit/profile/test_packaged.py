@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from hpcmgr.errors import ConfigError
 from hpcmgr.inventory import Device
 from hpcmgr.profile import load_library
 
 LIBRARY = load_library()
+DEVICES = [profile for profile in LIBRARY.profiles if profile.slice_of is None]
+SLICES = [profile for profile in LIBRARY.profiles if profile.slice_of is not None]
 
 
 def device(pci_id: str | None, model: str, memory: int | None = None) -> Device:
@@ -151,7 +154,7 @@ def test_figures_have_their_source(profile: object) -> None:
     assert bool(peak.source) == any(figures)
 
 
-@pytest.mark.parametrize("profile", LIBRARY.profiles, ids=lambda p: p.name)
+@pytest.mark.parametrize("profile", DEVICES, ids=lambda p: p.name)
 def test_every_device_can_be_made_visible(profile: object) -> None:
     """The runtime's variable is set by Slurm where it knows it, else by the prolog."""
     if profile.vendor in ("aws", "furiosaai"):  # type: ignore[attr-defined]
@@ -170,3 +173,81 @@ def test_every_device_can_be_made_visible(profile: object) -> None:
         ("CUDA_VISIBLE_DEVICES", False, ("no_gpu_env",)),
         ("MUSA_VISIBLE_DEVICES", False, ("no_gpu_env",)),
     )
+
+
+@pytest.mark.parametrize(
+    ("device", "name", "gres", "units", "gib"),
+    [
+        ("a100-80g", "1g.10gb", "gpu:a100_1g.10gb", 1, 10),
+        ("a100-80g", "3g.40gb", "gpu:a100_3g.40gb", 3, 40),
+        ("a100-80g", "1g.10gb+me", "gpu:a100_1g.10gb.me", 1, 10),
+        ("a100-80g", "7g.80gb", "gpu:a100_7g.80gb", 8, 80),
+        ("a100-40g", "1g.5gb", "gpu:a100_40g_1g.5gb", 1, 5),
+        ("h100-80g", "2g.20gb", "gpu:h100_2g.20gb", 7, 20),
+        ("h200-141g", "3g.71gb", "gpu:h200_3g.71gb", 10, 70),
+        ("b200-180g", "3g.93gb", "gpu:b200_3g_93gb", 24, 90),
+        ("a30", "2g.12gb", "gpu:a30_2g.12gb", 2, 12),
+        ("ascend910b3", "vir10_3c_32g", "npu:ascend910b3_vir10_3c_32g", 4, 32),
+        ("ascend310p3", "vir02", "npu:ascend310p3_vir02", None, 6),
+    ],
+)
+def test_a_slice_is_a_device_type_of_its_own(
+    device: str, name: str, gres: str, units: int | None, gib: int
+) -> None:
+    """With its share of the device's units, rounded down, one at least."""
+    whole = LIBRARY.get(device)
+    assert whole is not None
+    piece = LIBRARY.slice_of(whole, name)
+
+    assert piece is not None
+    assert (piece.gres_key, piece.booked_units, piece.memory_gib) == (gres, units, gib)
+    assert (piece.kind, piece.runtime, piece.vendor) == (whole.kind, whole.runtime, whole.vendor)
+    assert piece.gres.flags == whole.gres.flags
+    assert LIBRARY.by_gres(piece.gres.name, piece.gres.type) is piece
+
+
+@pytest.mark.parametrize("profile", SLICES, ids=lambda p: p.name)
+def test_a_slice_has_its_own_variable(profile: object) -> None:
+    """A number would name the whole device."""
+    visible = profile.visible  # type: ignore[attr-defined]
+
+    assert (visible.variable, visible.by, visible.slurm) in (
+        ("CUDA_VISIBLE_DEVICES", "uuid", False),
+        ("ASCEND_VISIBLE_DEVICES", "node", False),
+    )
+
+
+@pytest.mark.parametrize("profile", DEVICES, ids=lambda p: p.name)
+def test_a_full_cut_is_not_more_than_the_device(profile: object) -> None:
+    """In units (nothing is worth less than one) and in memory."""
+    device = profile
+    tables = device.slicing.slices if device.slicing else {}  # type: ignore[attr-defined]
+    for name, kind in tables.items():
+        piece = LIBRARY.slice_of(device, name)  # type: ignore[arg-type]
+        assert piece is not None
+        units, whole = piece.booked_units or 0, device.booked_units or 0  # type: ignore[attr-defined]
+        assert units <= 1 or units * kind.most <= whole
+        assert kind.memory_gib * kind.most <= device.memory_gib  # type: ignore[attr-defined]
+        assert kind.parts * kind.most <= device.slicing.parts  # type: ignore[attr-defined]
+
+
+def test_a_slice_has_its_share_of_what_the_site_sets_for_its_device() -> None:
+    """CPUs a device, units; and a slice can be set for itself."""
+    library = load_library(
+        overrides={
+            "a100-80g": {"units": 70, "cpus_per_device": 16},
+            "a100-80g-2g.20gb": {"units": 5},
+        }
+    )
+    small, large = library.get("a100-80g-1g.10gb"), library.get("a100-80g-2g.20gb")
+
+    assert small is not None
+    assert large is not None
+    assert (small.units, small.cpus_per_device) == (10, 2)
+    assert (large.units, large.cpus_per_device) == (5, 4)
+
+
+def test_slices_worth_more_than_their_device_are_refused() -> None:
+    """Seven slices of two units on a device of eight."""
+    with pytest.raises(ConfigError, match=r"7 x 1g.10gb have 14 units, the whole device has 8"):
+        load_library(overrides={"a100-80g-1g.10gb": {"units": 2}})

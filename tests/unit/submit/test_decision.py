@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcmgr.admit import Decision
+from hpcmgr.admit import Decision, Policy
+from hpcmgr.profile import DeviceProfile
+from hpcmgr.profile.slices import with_slices
 from hpcmgr.slurm.state import Partition, PendingJob, Reservation
 from tests.builders import A100, ASCEND, H100, T4, cluster, device, node, policy, submit
 
@@ -485,6 +487,73 @@ class TestBinding:
         assert done is not None
         assert not done.enforce
         assert any("after its submission" in line for line in done.messages)
+
+
+class TestSlices:
+    """Slices serve where the class says so."""
+
+    SLICED = DeviceProfile.model_validate(
+        {
+            **A100.model_dump(),
+            "slicing": {
+                "kind": "mig",
+                "parts": 7,
+                "slices": {"1g.10gb": {"parts": 1, "memory_gib": 10, "most": 7},
+                           "3g.40gb": {"parts": 3, "memory_gib": 40, "most": 2}},
+                "visible": {"variable": "CUDA_VISIBLE_DEVICES", "by": "uuid"},
+                "source": "test",
+            },
+        }
+    )  # fmt: skip
+    PROFILES = tuple(with_slices([SLICED]).values())
+    STATE = cluster(node("n1", gres={"gpu:a100": 1, "gpu:a100_1g.10gb": 7, "gpu:a100_3g.40gb": 2}))
+
+    def rules(self, **job_class: object) -> Policy:
+        return policy(*self.PROFILES, classes={"default": job_class})
+
+    def test_by_default_whole_devices_only(self) -> None:
+        """A class that says nothing gives no slice, not even one that is named."""
+        done = submit(self.STATE, self.rules(), "compute:1")
+
+        assert [c.gres for c in done.ranked] == ["gpu:a100"]
+        assert {c.refused for c in done.refused} == {
+            "class default allows whole devices only, no slices"
+        }
+        assert submit(self.STATE, self.rules(), "compute:a100_1g.10gb:1").rewrite is None
+
+    def test_where_the_class_allows_them_the_slice_that_fits(self) -> None:
+        """One slice a program, with its units and its memory."""
+        small = submit(self.STATE, self.rules(slices=True), "compute:1").rewrite
+        large = submit(self.STATE, self.rules(slices=True), "compute:2").rewrite
+
+        assert small is not None
+        assert large is not None
+        assert small.set["gres"] == "gpu:a100_1g.10gb:1,compute:1,vram:10"
+        assert large.set["gres"] == "gpu:a100_3g.40gb:1,compute:3,vram:40"
+
+    def test_never_several_slices(self) -> None:
+        """CUDA gives a program one slice, however many the job has."""
+        done = submit(self.STATE, self.rules(slices=True), "compute:a100_1g.10gb:3")
+
+        assert done.rewrite is None
+        assert [c.refused for c in done.refused if c.gres == "gpu:a100_1g.10gb"] == [
+            "would take 3 slices, and a program can use one"
+        ]
+
+    def test_a_class_of_a_profile_has_its_slices(self) -> None:
+        """The device's profile stands for its slices, and a slice for itself."""
+        for profiles in (["a100-80g"], ["a100-80g-1g.10gb"]):
+            rules = self.rules(slices=True, profiles=profiles)
+            done = submit(self.STATE, rules, "compute:1").rewrite
+            assert done is not None
+            assert done.set["gres"] == "gpu:a100_1g.10gb:1,compute:1,vram:10"
+
+    def test_a_direct_request_has_the_units_of_its_slice(self) -> None:
+        """Whatever the class: the user named the device."""
+        done = submit(self.STATE, self.rules(), "gres/gpu:a100_3g.40gb:1").rewrite
+
+        assert done is not None
+        assert done.set["gres"] == "gpu:a100_3g.40gb:1,compute:3,vram:40"
 
 
 @given(
