@@ -7,6 +7,7 @@ import re
 
 from hpcmgr.discovery.accel import Accel
 from hpcmgr.discovery.amd_smi import AmdSmi
+from hpcmgr.discovery.amdsmi_library import AmdSmiLibrary
 from hpcmgr.discovery.cdi import Cdi
 from hpcmgr.discovery.cnmon import Cnmon
 from hpcmgr.discovery.drm import Drm
@@ -36,6 +37,7 @@ DEVICE_SOURCES: tuple[Source, ...] = (
     NvidiaSmi(),
     NvidiaDriver(),
     NpuSmi(),
+    AmdSmiLibrary(),
     AmdSmi(),
     Kfd(),
     RocmSmi(),
@@ -79,7 +81,11 @@ TOOLS = {
 }
 """The source of each vendor that must answer for every card of that vendor."""
 
-ANSWERING = {tool: vendor for vendor, tool in TOOLS.items()} | {"nvml": "nvidia", "rocm-smi": "amd"}
+ANSWERING = {tool: vendor for vendor, tool in TOOLS.items()} | {
+    "nvml": "nvidia",
+    "amdsmi": "amd",
+    "rocm-smi": "amd",
+}
 """Vendor of the sources that can tell how a device is."""
 
 NODES = {
