@@ -1,7 +1,8 @@
 """cnmon: its table and ``cnmon info`` for the cards of Cambricon.
 
 Release 4 has no PCI address in its table, release 5 has; of two cards the key/value text may know
-one only. ``cnmon topo -m`` is not read: nobody has shown it as text.
+one only. Of ``cnmon topo -m`` only pictures and a description of its words are public (MLK is
+MLU-Link, MUL and CPU are ways over PCIe): a row that does not fit its heading is not read.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from hpcmgr.discovery import key_blocks, smi_cards
+from hpcmgr.discovery import key_blocks, smi_cards, topo_matrix
 from hpcmgr.discovery.findings import Findings, mebibytes, total_mebibytes
 from hpcmgr.discovery.host import Host
 from hpcmgr.discovery.key_blocks import Block
 from hpcmgr.discovery.node_places import NodePlaces, placed
-from hpcmgr.discovery.source import Collected, DeviceFacts, known, known_serial
+from hpcmgr.discovery.source import Collected, DeviceFacts, LinkFacts, known, known_serial
 from hpcmgr.inventory import Health
 from hpcmgr.inventory.pci_address import canonical
 
@@ -53,7 +54,15 @@ class Cnmon:
         for fact in settled:
             node = (numbered[fact.index],) if fact.index in numbered else ()
             devices.append(replace(fact, files=places.at(fact.pci) or node))
-        return findings.result(devices, said=answer.text)
+        return findings.result(devices, _links(findings), said=answer.text)
+
+
+def _links(findings: Findings) -> list[LinkFacts]:
+    """Links by the cards' numbers; lines that frame a table are no part of it."""
+    text = findings.detail("cnmon", "topo", "-m")
+    matrix = topo_matrix.parse(text.replace("|", " "), "MLU")
+    pairs = matrix.links.items() if matrix is not None else ()
+    return [LinkFacts(a, b, kind, topo_matrix.is_direct(kind)) for (a, b), kind in pairs]
 
 
 def _is_virtual(card: dict[str, str]) -> bool:

@@ -1,4 +1,4 @@
-"""Link matrices as nvidia-smi, npu-smi and mx-smi print them.
+"""Link matrices as nvidia-smi, npu-smi, mx-smi and cnmon print them.
 
     GPU0    GPU1    NIC0    CPU Affinity    NUMA Affinity
     GPU0     X      NV12    SYS     0-31    0
@@ -12,10 +12,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_LABEL = re.compile(r"^(?:(?:GPU|NPU|NIC)[0-9]{1,5}|[a-z][a-z0-9_-]{0,60})$")
+_LABEL = re.compile(r"^(?:(?:GPU|NPU|MLU|NIC)[0-9]{1,5}|[a-z][a-z0-9_-]{0,60})$")
 _KIND = re.compile(r"^[A-Z][A-Z0-9_#]*$")
 _NIC = re.compile(r"^\s*(NIC[0-9]+):\s*(\S+)\s*$")
-_FABRIC = re.compile(r"^(?:NV[0-9]+|HCCS(?:_SW)?|SIO|UB|MX)$")
+_FABRIC = re.compile(r"^(?:NV[0-9]+|HCCS(?:_SW)?|SIO|UB|MX|MLK)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def is_direct(kind: str) -> bool:
 
 
 def parse(text: str, prefix: str) -> TopoMatrix | None:
-    """The matrix of the devices called ``prefix`` (GPU or NPU); None if the text holds none.
+    """The matrix of the devices called ``prefix`` (GPU, NPU, MLU); None if the text holds none.
 
     Rows that do not fit the header (no X at the row's own place) are passed over.
     """

@@ -103,3 +103,54 @@ def test_virtual_functions_are_no_cards(recording: Make, number: str) -> None:
     inventory = recording("").answers(("cnmon",), text).discover()
 
     assert [device.index for device in inventory.devices] == [0]
+
+
+_TOPO = """
+        MLU0    MLU1    CPU Affinity
+MLU0     X      {word}     0-31
+MLU1    {word}     X       0-31
+
+Legend:
+  X    = Self
+"""
+_FRAMED = """
++--------------------------------------+
+|        | MLU0   | MLU1   | CPU Affinity |
+|--------+--------+--------+----------|
+| MLU0   | X      | {word}    | 0-31     |
+| MLU1   | {word}    | X      | 0-31     |
++--------------------------------------+
+"""
+
+
+@pytest.mark.parametrize("layout", [_TOPO, _FRAMED])
+@pytest.mark.parametrize(("word", "direct"), [("MLK", True), ("MUL", False), ("CPU", False)])
+def test_links_of_a_matrix(recording: Make, layout: str, word: str, direct: bool) -> None:
+    """MLK is MLU-Link; what stands in a cell is kept as it is."""
+    host = says(recording(""), "cnmon.txt").answers(
+        ("cnmon", "topo", "-m"), layout.format(word=word)
+    )
+    inventory = host.discover()
+
+    assert [(link.a, link.b, link.kind, link.direct) for link in inventory.links] == [
+        ("0000:41:00.0", "0000:c3:00.0", word, direct)
+    ]
+    assert not broken(inventory)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "MLU0 MLU1 CPU Affinity\nMLU0 MLK X 0-31\nMLU1 X MLK 0-31\n",
+        "MLU0 MLU1 CPU Affinity\nMLU0 X MLK/MUL 0-31\nMLU1 MLK/MUL X 0-31\n",
+        "MLU0 MLU2\nMLU0 X MLK\nMLU2 MLK X\n",
+        "Topology is not supported\n",
+    ],
+)
+def test_a_matrix_that_nobody_has_shown_gives_no_links(recording: Make, text: str) -> None:
+    """Rather none than wrong ones; the cards are as good as without it."""
+    host = says(recording(""), "cnmon.txt").answers(("cnmon", "topo", "-m"), text)
+    inventory = host.discover()
+
+    assert (len(inventory.devices), inventory.links) == (2, ())
+    assert not broken(inventory)
