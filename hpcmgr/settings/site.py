@@ -14,6 +14,7 @@ from hpcmgr.settings.fabric import Fabric
 from hpcmgr.settings.fields import Section, Word
 from hpcmgr.settings.nodes import NodeGroup
 from hpcmgr.settings.profiles import Profiles
+from hpcmgr.settings.rebind import Rebind
 from hpcmgr.settings.service import Service, Weights
 from hpcmgr.settings.slurm import Apply, Billing, Cgroup, Slurm
 from hpcmgr.slurm.hostlist import expand
@@ -51,6 +52,8 @@ class Site(Section):
     tree: one parent each, no circle."""
     service: Service = Service()
     """`hpcmgr serve`."""
+    rebind: Rebind = Rebind()
+    """Late binding: see [late-binding.md](late-binding.md)."""
     apply: Apply = Apply()
     """`hpcmgr apply`."""
     score: Weights = Weights()

@@ -10,6 +10,7 @@ _KEYS = {
     "tres_per_job": "TresPerJob",
     "tres_per_socket": "TresPerSocket",
     "tres_per_task": "TresPerTask",
+    "sockets_per_node": "ReqSockets",
     "cpus_per_tres": "CpusPerTres",
     "mem_per_tres": "MemPerTres",
     "num_tasks": "NumTasks",

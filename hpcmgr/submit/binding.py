@@ -52,13 +52,33 @@ def choose_binding(
     if why_not:
         return Binding(why_not=why_not)
     others = [c for c in able if c.profile.name != chosen.profile.name]
-    same_everywhere = form == NODE and all(
-        _form(c, fields, release, exclusive=exclusive) == (NODE, "") for c in others
-    )
-    if movable and others and not same_everywhere:
+    everywhere = not any(_why_not_kept(c, fields, release, exclusive=exclusive) for c in others)
+    if movable and others and not everywhere:
         return Binding(why_not="the job may still move to another device type")
     tasks = None if tasks_per_node(fields) else fields.nodes
-    return Binding(True, form, tasks, fixed=bool(others) and not same_everywhere)
+    return Binding(True, form, tasks, fixed=bool(others) and not everywhere)
+
+
+def late_binding(
+    candidate: Candidate, fields: JobFields, release: Release, *, enforced: bool, exclusive: bool
+) -> Binding:
+    """The binding for a job that is already in the queue: its enforce-binding stays as it is, its
+    form goes with the device type. With ``why_not`` it does not hold for this one."""
+    if not enforced:
+        return Binding()
+    why_not = _why_not_kept(candidate, fields, release, exclusive=exclusive)
+    if why_not or all(pool.sockets == 1 for pool in candidate.pools):
+        return Binding(True, why_not=why_not)
+    return Binding(True, _form(candidate, fields, release, exclusive=exclusive)[0])
+
+
+def _why_not_kept(
+    candidate: Candidate, fields: JobFields, release: Release, *, exclusive: bool
+) -> str:
+    """Why enforce-binding would not hold for a type that the job may move to."""
+    if all(pool.sockets == 1 for pool in candidate.pools):
+        return ""
+    return _form(candidate, fields, release, exclusive=exclusive)[1]
 
 
 def _form(

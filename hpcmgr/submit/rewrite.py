@@ -10,6 +10,7 @@ from hpcmgr.slurm.tres import format_tres
 from hpcmgr.submit.binding import SOCKET, Binding
 from hpcmgr.submit.candidates import Candidate
 from hpcmgr.submit.messages import text
+from hpcmgr.submit.remember import is_pinned, remember
 from hpcmgr.submit.request import Ask, JobFields
 
 MARK = "hpcmgr:"
@@ -68,12 +69,13 @@ def rewrite(
     record = _record(ask, fields, candidate, binding)
     comment = {
         "v": 1,
-        "state": "bound",
+        "state": "pinned" if is_pinned(fields.string("comment")) else "bound",
         "trace": trace,
         "request": str(ask),
         "class": class_name,
         "binding": record,
         "moves": 0,
+        **remember(ask, fields),
     }
     values["admin_comment"] = MARK + json.dumps(comment, separators=(",", ":"))
     return Rewrite(values, binding.enforce, _messages(ask, fields, candidate, binding), record)

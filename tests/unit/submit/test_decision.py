@@ -467,15 +467,22 @@ class TestBinding:
         assert len(done.messages) == 1
 
     def test_a_movable_class_never_fixes_a_job_to_its_type(self) -> None:
-        """On 26.05 the form differs by name, so a movable job gets none."""
+        """On 26.05 it holds for one task on every type, in the form of each; for two on gpu only:
+        a job of a near class then keeps its type, one of a movable class goes without."""
         rules = policy(A100, ASCEND, classes={"default": {"binding": "movable"}})
         state = cluster(*MIXED.nodes, release="26.05.5")
+        two = {"tres_per_node": "compute:8", "num_tasks": 2, "min_nodes": 1, "max_nodes": 1,
+               "bitflags": 1 << 14}  # fmt: skip
 
-        near = submit(state, RULES, "compute:8").rewrite
-        movable = submit(state, rules, "compute:8").rewrite
+        one = submit(state, rules, "compute:8").rewrite
+        near = submit(state, RULES, two).rewrite
+        movable = submit(state, rules, two).rewrite
 
+        assert one is not None
         assert near is not None
         assert movable is not None
+        assert one.enforce
+        assert "fixed" not in one.binding
         assert near.enforce
         assert near.binding["fixed"] is True
         assert not movable.enforce
