@@ -11,7 +11,7 @@ class Rebind(Section):
     """Late binding. Times in seconds."""
 
     enabled: bool = True
-    """Whether `hpcmgr serve` moves waiting jobs; `hpcmgr rebind --dry-run` works all the same."""
+    """Whether `hpcmgr serve` moves waiting jobs."""
     interval: float = Field(30.0, ge=1)
     """Seconds between two cycles, at least; after a long one the pause is longer."""
     gain: float = Field(0.2, ge=0, le=1)
