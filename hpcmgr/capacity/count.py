@@ -5,8 +5,8 @@ The devices are Slurm's own (``Gres`` and ``GresUsed``), what one is worth comes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from hpcmgr.capacity.tally import Tally, Worth, total
@@ -22,11 +22,13 @@ _NO_DEVICES = frozenset({*NEUTRAL, "mps", "shard", "nic"})
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """Devices of one type (``gres`` is ``name:type``) on one node."""
+    """Devices of one type (``gres`` is ``name:type``) on one node. ``lacking``: what keeps the rest
+    of the free ones from being usable: CPUs, memory, units or a whole node; "" if nothing does."""
 
     gres: str
     profile: DeviceProfile | None
     devices: Tally
+    lacking: str = ""
 
     @property
     def worth(self) -> Worth:
@@ -86,18 +88,41 @@ class Capacity:
                 found.setdefault(name, []).append(node)
         return found
 
+    def only(self, wanted: Callable[[NodeState, DeviceProfile | None], bool]) -> Capacity:
+        """The same with those devices alone that are wanted."""
+
+        def part(node: OnNode) -> OnNode:
+            here = tuple(each for each in node.here if wanted(node.state, each.profile))
+            return replace(node, here=here)
+
+        return replace(self, nodes=tuple(map(part, self.nodes)))
+
     def largest(self, gres: str) -> Largest | None:
         """The largest request for that type that fits on a node now; None: none does."""
-        places = self.by_type.get(gres, [])
-        most = max((here.devices.usable for _, here in places), default=0)
-        if not most:
+        spread = self.spread(gres)
+        if not spread:
             return None
-        where = [(node, here) for node, here in places if here.devices.usable == most]
-        profile = where[0][1].profile
+        most, names = next(iter(spread.items()))
+        profile = self.by_type[gres][0][1].profile
         units = profile.booked_units if profile else None
-        return Largest(
-            most, None if units is None else units * most, tuple(n.state.name for n, _ in where)
-        )
+        return Largest(most, None if units is None else units * most, names)
+
+    def spread(self, gres: str) -> dict[int, tuple[str, ...]]:
+        """Where the usable devices lie: how many one node offers → such nodes, most first."""
+        found: dict[int, list[str]] = {}
+        for node, here in self.by_type.get(gres, ()):
+            if here.devices.usable:
+                found.setdefault(here.devices.usable, []).append(node.state.name)
+        return {most: tuple(found[most]) for most in sorted(found, reverse=True)}
+
+    def hindered(self, gres: str) -> dict[str, list[tuple[str, int]]]:
+        """What free devices lack to be usable → nodes and how many devices there."""
+        found: dict[str, list[tuple[str, int]]] = {}
+        for node, here in self.by_type.get(gres, ()):
+            if here.lacking:
+                less = here.devices.free - here.devices.usable
+                found.setdefault(here.lacking, []).append((node.state.name, less))
+        return found
 
 
 def count(state: ClusterState, library: ProfileLibrary, default: JobClass) -> Capacity:
@@ -123,7 +148,7 @@ class _Counter:
         return OnNode(
             node,
             tuple(
-                Here(key, self.known.get(key), self._devices(node, key, why_out))
+                self._here(node, key, why_out)
                 for key in sorted(node.gres)
                 if self._is_device(node, key)
             ),
@@ -134,16 +159,18 @@ class _Counter:
         name = key.split(":")[0]
         return name not in _NO_DEVICES and (name in self.names or key in node.indexed)
 
-    def _devices(self, node: NodeState, key: str, why_out: str) -> Tally:
+    def _here(self, node: NodeState, key: str, why_out: str) -> Here:
+        profile = self.known.get(key)
         here = node.gres[key]
         used = min(here, node.used.get(key, 0))
         rest = here - used
         if why_out:
-            return Tally(here, used, out=rest)
+            return Here(key, profile, Tally(here, used, out=rest))
         reserved = self._reserved(node, key, rest)
         free = rest - reserved
-        usable = self._usable(node, self.known.get(key), free)
-        return Tally(here, used, reserved=reserved, free=free, usable=usable)
+        usable, lacking = self._usable(node, profile, free)
+        tally = Tally(here, used, reserved=reserved, free=free, usable=usable)
+        return Here(key, profile, tally, lacking)
 
     def _reserved(self, node: NodeState, key: str, rest: int) -> int:
         if "RESERVED" not in node.words:
@@ -151,10 +178,11 @@ class _Counter:
         held = self.held_back.get(node.name)
         return rest if held is None else min(rest, held.get(key, 0))
 
-    def _usable(self, node: NodeState, profile: DeviceProfile | None, free: int) -> int:
-        """The most of ``free`` devices that one job could get with the CPUs and memory it needs."""
+    def _usable(self, node: NodeState, profile: DeviceProfile | None, free: int) -> tuple[int, str]:
+        """The most of ``free`` devices that one job could get with the CPUs and memory it needs,
+        and what it lacks for more."""
         if self._only_whole(node) and node.cpus_used:
-            return 0
+            return 0, "whole node" if free else ""
         # A core is handed out with all its threads.
         cores = max(0, node.cpus - node.cpus_used) // node.threads_per_core
         cpus = cores * node.threads_per_core
@@ -163,13 +191,17 @@ class _Counter:
         memory_each = self.default.mem_per_device_mib or (
             profile.mem_per_device_mib if profile else None
         )
-        limits = [free, _fit(cpus, cpus_each, free), _fit(memory, memory_each, free)]
+        limits = [
+            (_fit(cpus, cpus_each, free), "CPUs"),
+            (_fit(memory, memory_each, free), "memory"),
+        ]
         if profile:
             # Units that are booked without their devices are not there for others either.
             for name, each in zip(NEUTRAL, (profile.booked_units, profile.memory_gib), strict=True):
                 if each and name in node.gres:
-                    limits.append(_fit(node.free(name), each, free))
-        return min(limits)
+                    limits.append((_fit(node.free(name), each, free), "units"))
+        least, what = min(limits)
+        return (least, what) if least < free else (free, "")
 
     def _only_whole(self, node: NodeState) -> bool:
         """Whether every partition hands this node out to one job at a time."""

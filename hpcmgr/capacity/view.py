@@ -4,51 +4,134 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
 from hpcmgr.capacity.count import Capacity, Here, OnNode, disagreements, lost
+from hpcmgr.capacity.demand import Group, Load, unseen
+from hpcmgr.capacity.picture import Picture
+from hpcmgr.capacity.preempt import basis
 from hpcmgr.capacity.tally import Worth, total
 from hpcmgr.slurm.hostlist import fold
 
 SCHEMA = "hpcmgr.capacity/1"
-By = Literal["type", "node", "partition"]
-Data = dict[str, object]
+By = Literal["type", "node", "partition", "class", "user", "account"]
+Data = dict[str, Any]
 
 
-def as_data(
-    capacity: Capacity, by: By, *, taken: float, age: float, every_node: bool = False
-) -> Data:
-    """Everything by type, the out-of-service nodes, and nodes or partitions if asked for.
+def as_data(picture: Picture, by: By = "type") -> Data:
+    """Everything by type, what waits, the out-of-service nodes, and by whatever else is asked.
 
-    Args:
-        capacity: what was counted.
-        by: adds ``nodes`` or ``partitions``.
-        taken: when Slurm was asked (seconds since 1970); the figures are not older.
-        age: seconds since then.
-        every_node: nodes without devices too.
+    ``by`` adds ``nodes``, ``partitions``, ``classes``, ``users`` or ``accounts``.
     """
-    nodes = [node for node in capacity.nodes if node.here or every_node]
+    capacity, scope = picture.capacity, picture.scope
+    nodes = shown_nodes(picture)
     data: Data = {
         "schema": SCHEMA,
-        "taken": time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(taken)),
-        "age_s": round(age, 3),
+        "cluster": picture.controller.cluster,
+        "taken": time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(picture.taken)),
+        "age_s": round(picture.age, 3),
         "slurm": capacity.release,
-        "total": _worth(total(node.worth for node in nodes)),
-        "types": [_type(capacity, gres, places) for gres, places in capacity.by_type.items()],
+        "scope": {
+            "user": scope.user or None,
+            "accounts": list(scope.accounts),
+            "partitions": None if scope.partitions is None else sorted(scope.partitions),
+        },
+        "total": {
+            **_worth(total(node.worth for node in nodes)),
+            "waiting": _load(_all_waiting(picture)),
+            "not_seen": unseen(capacity, picture.demand),
+        },
+        "types": [_type(picture, gres, places) for gres, places in capacity.by_type.items()],
+        "waiting": _waiting(picture),
+        "preemption": {"estimate": True, "basis": basis(picture.controller)},
     }
-    if by == "node":
-        data["nodes"] = [_node(node) for node in nodes]
-    if by == "partition":
-        data["partitions"] = [
-            _partition(capacity, name, places) for name, places in capacity.by_partition.items()
-        ]
+    data.update(_by(picture, by))
     data["lost"] = [
         group
         for group in lost_groups(capacity)
-        if every_node or group["devices"] or group["still_used"]
+        if scope.every_node or group["devices"] or group["still_used"]
     ]
     data["notes"] = disagreements(capacity)
     return data
+
+
+def shown_nodes(picture: Picture) -> list[OnNode]:
+    """Nodes without devices show only where everything is asked for."""
+    return [node for node in picture.capacity.nodes if node.here or picture.scope.every_node]
+
+
+def _by(picture: Picture, by: By) -> Data:
+    capacity, demand = picture.capacity, picture.demand
+    if by == "node":
+        return {"nodes": [_node(node) for node in shown_nodes(picture)]}
+    if by == "partition":
+        queues = demand.by(lambda job: job.partition.split(","))
+        return {
+            "partitions": [
+                {**_partition(capacity, name, places), **_group(queues.get(name, Group()))}
+                for name, places in capacity.by_partition.items()
+            ]
+        }
+    if by == "user":
+        return {"users": _named(demand.by(lambda job: [job.user]))}
+    if by == "account":
+        return {"accounts": _named(demand.by(lambda job: [job.account or "-"]))}
+    return {"classes": _classes(picture)} if by == "class" else {}
+
+
+def _named(groups: dict[str, Group]) -> list[Data]:
+    return [{"name": name, **_group(group)} for name, group in groups.items()]
+
+
+def _classes(picture: Picture) -> list[Data]:
+    """Each class with what it allows, and the jobs that were bound by it; ``-``: jobs that hpcmgr
+    did not bind (they asked for devices)."""
+    details = picture.details or {}
+    queues = picture.demand.by(
+        lambda job: [details[job.number].job_class or "-" if job.number in details else "-"]
+    )
+    rows = []
+    for name in (*picture.class_names, *(n for n in queues if n not in picture.class_names)):
+        row: Data = {"name": name}
+        if name in picture.class_names:
+            allowed = picture.of_class(name)
+            offers = [each for gres in allowed.by_type if (each := _largest(allowed, gres))]
+            row.update(_worth(total(node.worth for node in allowed.nodes)))
+            row["types"] = list(allowed.by_type)
+            row["largest"] = max(offers, key=lambda offer: offer["units"] or 0, default=None)
+        rows.append({**row, **_group(queues.get(name, Group()))})
+    return rows
+
+
+def _group(group: Group) -> Data:
+    return {
+        "held": _load(group.held), "waiting": _load(group.waiting), "queued": _load(group.queued),
+    }  # fmt: skip
+
+
+def _load(load: Load) -> Data:
+    return {
+        "jobs": load.jobs,
+        "devices": load.devices,
+        "units": load.units,
+        "types": dict(sorted(load.gres.items())),
+    }
+
+
+def _waiting(picture: Picture) -> list[Data]:
+    """What waits, by type; ``queued``: for its turn alone, not for a dependency or a release."""
+    rows = []
+    for gres, group in picture.demand.by_type().items():
+        if group.waiting.jobs:
+            rows.append(
+                {"gres": gres, "waiting": _load(group.waiting), "queued": _load(group.queued)}
+            )
+    return rows
+
+
+def _all_waiting(picture: Picture) -> Load:
+    groups = picture.demand.by(lambda _: ["all"])
+    return groups["all"].waiting if groups else Load()
 
 
 def _worth(worth: Worth) -> Data:
@@ -62,29 +145,55 @@ def _worth(worth: Worth) -> Data:
     }
 
 
-def _type(capacity: Capacity, gres: str, places: list[tuple[OnNode, Here]]) -> Data:
-    profile = places[0][1].profile
-    largest = capacity.largest(gres)
+def _type(picture: Picture, gres: str, places: list[tuple[OnNode, Here]]) -> Data:
+    capacity, profile = picture.capacity, places[0][1].profile
+    stoppable = picture.preemptable.get(gres)
+    devices = stoppable.devices if stoppable else 0
+    each = profile.booked_units if profile else None
     return {
         "gres": gres,
         "profile": profile.name if profile else None,
         "vendor": profile.vendor if profile else None,
         "kind": profile.kind if profile else None,
-        "units_each": profile.booked_units if profile else None,
+        "units_each": each,
         "memory_gib_each": profile.memory_gib if profile else None,
         "nodes": len(places),
         **_worth(total(here.worth for _, here in places)),
-        "largest": largest
-        and {
-            "devices": largest.devices,
-            "units": largest.units,
-            "nodes": fold(largest.nodes),
+        "largest": _largest(capacity, gres),
+        "spread": [
+            {"devices": most, "count": len(names), "nodes": fold(names)}
+            for most, names in capacity.spread(gres).items()
+        ],
+        "unusable": [
+            {
+                "lacks": lacks,
+                "devices": sum(n for _, n in where),
+                "nodes": fold(n for n, _ in where),
+            }
+            for lacks, where in capacity.hindered(gres).items()
+        ],
+        "preemptable": {
+            "devices": devices,
+            "units": None if each is None else each * devices,
+            "by": dict(sorted(stoppable.by.items())) if stoppable else {},
         },
     }
 
 
+def _largest(capacity: Capacity, gres: str) -> Data | None:
+    largest = capacity.largest(gres)
+    if largest is None:
+        return None
+    return {
+        "gres": gres,
+        "devices": largest.devices,
+        "units": largest.units,
+        "nodes": fold(largest.nodes),
+    }
+
+
 def _here(here: Here) -> Data:
-    return {"gres": here.gres, **_worth(here.worth)}
+    return {"gres": here.gres, **_worth(here.worth), "lacks": here.lacking or None}
 
 
 def _node(node: OnNode) -> Data:
@@ -127,10 +236,10 @@ def lost_groups(capacity: Capacity) -> list[Data]:
         mine = node.why_out and node.why_out == state.reason
         by, since = (state.reason_by, state.reason_since) if mine else ("", "")
         groups.setdefault((state.state, reason, by, since), []).append(node)
-    return [_group(key, nodes) for key, nodes in groups.items()]
+    return [_lost_group(key, nodes) for key, nodes in groups.items()]
 
 
-def _group(key: tuple[str, str, str, str], nodes: Iterable[OnNode]) -> Data:
+def _lost_group(key: tuple[str, str, str, str], nodes: Iterable[OnNode]) -> Data:
     state, reason, by, since = key
     nodes = list(nodes)
     worth = total(node.worth for node in nodes)

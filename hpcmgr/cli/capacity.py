@@ -3,157 +3,181 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
+    from hpcmgr.capacity import Picture
     from hpcmgr.capacity.view import By
-
-DEVICES = ("devices", "used", "out", "resv", "free", "usable")
 
 
 @click.command()
 @click.option(
     "--by",
-    type=click.Choice(["type", "node", "partition"]),
+    type=click.Choice(["type", "node", "partition", "class", "user", "account"]),
     default="type",
     show_default=True,
     help="What one line stands for.",
 )
-@click.option("--all", "every_node", is_flag=True, help="Nodes without accelerators too.")
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="What only others may use too, and nodes without accelerators.",
+)
+@click.option("--watch", is_flag=True, help="Anew every few seconds, until Ctrl-C.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(1, 3600),
+    default=5,
+    show_default=True,
+    help="Seconds between two looks of --watch.",
+)
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--prometheus", is_flag=True, help="As text for a Prometheus scrape.")
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write one self-contained page to this file.",
+)
 @click.pass_obj
-def command(config: Path | None, by: By, every_node: bool, as_json: bool) -> int:
+def command(
+    config: Path | None,
+    by: By,
+    everything: bool,
+    watch: bool,
+    interval: float,
+    as_json: bool,
+    prometheus: bool,
+    html: Path | None,
+) -> int:
     """Show devices, units and device memory, free and total, as Slurm has them now.
 
     Usable are the free devices beside which CPUs and memory are free too. What is down, drained or
     reserved stands below, with its reason. Needs no service.
     """
-    import time
+    from hpcmgr.errors import UsageProblem
 
-    from hpcmgr.capacity import as_data, count
-    from hpcmgr.configure import library_of
-    from hpcmgr.settings import load_site
-    from hpcmgr.slurm.reader import read_cluster
+    chosen = [name for name, given in (("--json", as_json), ("--prometheus", prometheus),
+                                       ("--html", html), ("--watch", watch)) if given]  # fmt: skip
+    if len(chosen) > 1:
+        raise UsageProblem(f"{' and '.join(chosen)} cannot be had together", "ask for one")
+    view = _View(config, by, everything=everything, page=html is not None)
+    if watch:
+        from hpcmgr.cli.capacity_watch import watch as keep_looking
 
-    site = load_site(config)
-    library = library_of(site)
-    taken, started = time.time(), time.monotonic()
-    capacity = count(read_cluster(started), library, site.default_class)
-    data: dict[str, Any] = as_data(
-        capacity, by, taken=taken, age=time.monotonic() - started, every_node=every_node
-    )
-    if as_json:
-        click.echo(json.dumps(data, indent=2))
+        keep_looking(view.drawn, interval)
+        return 0
+    picture = view.look()
+    if html:
+        from hpcmgr.capacity.page import page
+
+        return _write(html, page(picture))
+    if prometheus:
+        from hpcmgr.capacity.prometheus import exposition
+
+        click.echo(exposition(picture, by), nl=False)
+    elif as_json:
+        click.echo(json.dumps(view.data(picture), indent=2))
     else:
-        _present(data, by)
-    if not capacity.nodes:
-        click.echo(
-            "hpcmgr: Slurm shows you no nodes (none defined, or PrivateData=nodes)", err=True
-        )
+        _present(view, picture)
+    if not picture.capacity.nodes:
+        click.echo(f"hpcmgr: {_no_nodes(picture)}", err=True)
     return 0
 
 
-def _present(data: dict[str, Any], by: By) -> None:
-    _told(data)
-    {"type": _types, "node": _nodes, "partition": _partitions}[by](data)
-    _lost(data["lost"])
+class _View:
+    """What was asked for, and how to look once."""
+
+    def __init__(self, config: Path | None, by: By, *, everything: bool, page: bool) -> None:
+        from hpcmgr.configure import library_of
+        from hpcmgr.settings import load_site
+
+        self.site = load_site(config)
+        self.library = library_of(self.site)
+        self.by = by
+        self._everything = everything
+        self._details = page or by == "class"
+
+    def look(self) -> Picture:
+        """Ask Slurm."""
+        from hpcmgr.capacity import Scope, take
+
+        scope = Scope(every_node=self._everything)
+        return take(self.site, self.library, scope=scope, details=self._details)
+
+    def data(self, picture: Picture) -> dict[str, Any]:
+        """As JSON has it."""
+        from hpcmgr.capacity import as_data
+
+        return as_data(picture, self.by)
+
+    def drawn(self) -> Any:
+        """Ask Slurm; as a terminal shows it."""
+        from hpcmgr.cli.capacity_tables import drawn, sections
+
+        data = self.data(self.look())
+        return drawn(sections(data, self.by), "\n".join(_told(data)))
 
 
-def _told(data: dict[str, Any]) -> None:
+def _present(view: _View, picture: Picture) -> None:
+    from hpcmgr.cli.capacity_tables import drawn, plain, sections
+
+    data = view.data(picture)
+    parts = sections(data, view.by)
+    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+        from rich.console import Console
+
+        Console(highlight=False).print(drawn(parts, "\n".join(_told(data))))
+        return
+    for line in _told(data):
+        click.echo(f"hpcmgr: {line}", err=True)
+    plain(parts)
+
+
+def _told(data: dict[str, Any]) -> list[str]:
     """How old the figures are, and what about them needs a word."""
     clock = data["taken"].replace("T", " ")[:19]
-    lines = [f"Slurm {data['slurm']}, figures of {clock}, {data['age_s']:.1f} s old"]
-    if data["total"]["units_unknown"]:
+    where = f"{data['cluster']}, " if data["cluster"] else ""
+    lines = [f"{where}Slurm {data['slurm']}, figures of {clock}, {data['age_s']:.1f} s old"]
+    total, scope = data["total"], data["scope"]
+    if scope["partitions"] is not None:
         lines.append(
-            f"{data['total']['units_unknown']} devices are of types without known units "
+            f"what {scope['user']} may use: partition {', '.join(scope['partitions']) or 'none'} "
+            "(--all: everything)"
+        )
+    if total["units_unknown"]:
+        lines.append(
+            f"{total['units_unknown']} devices are of types without known units "
             "(units -): give them a profile"
         )
-    for line in [*lines, *data["notes"]]:
-        click.echo(f"hpcmgr: {line}", err=True)
+    if total["not_seen"]:
+        lines.append(
+            f"{total['not_seen']} devices in use are held by jobs that Slurm does not show you "
+            "or does not count by type"
+        )
+    if any(each["preemptable"]["devices"] for each in data["types"]):
+        lines.append(f"~ is an estimate: {data['preemption']['basis']}")
+    return [*lines, *data["notes"]]
 
 
-def _types(data: dict[str, Any]) -> None:
-    from hpcmgr.cli.console import table
-
-    rows = [
-        [each["gres"], str(each["nodes"]), *_figures(each), *_largest(each)]
-        for each in data["types"]
-    ]
-    if len(rows) > 1:
-        rows.append(["total", "", *_figures(data["total"]), "", ""])
-    table(["type", "nodes", *_headers(), "fits-now", "units"], rows)
+def _no_nodes(picture: Picture) -> str:
+    if picture.scope.partitions is not None:
+        return "no partition that you may use has nodes (--all: everything)"
+    return "Slurm shows you no nodes (none defined, or PrivateData=nodes)"
 
 
-def _nodes(data: dict[str, Any]) -> None:
-    from hpcmgr.cli.console import table
+def _write(path: Path, text: str) -> int:
+    from hpcmgr.errors import HpcmgrError
+    from hpcmgr.files import write_atomically
 
-    rows = []
-    for node in data["nodes"]:
-        cpus, memory = node["cpus"], node["memory_mib"]
-        rest = [f"{cpus['free']}/{cpus['total']}", f"{memory['free']}/{memory['total']}"]
-        rows += [
-            [node["name"], node["state"].lower(), here["gres"], *_figures(here), *rest]
-            for here in node["types"] or [{"gres": "-", **node}]
-        ]
-    table(["node", "state", "type", *_headers(), "CPUs-free/all", "MiB-free/all"], rows)
-
-
-def _partitions(data: dict[str, Any]) -> None:
-    from hpcmgr.cli.console import table
-
-    rows = [
-        [part["name"] + ("*" if part["default"] else ""), _up(part["up"]), here["gres"],
-         *_figures(here)]
-        for part in data["partitions"]
-        for here in part["types"]
-    ]  # fmt: skip
-    table(["partition", "up", "type", *_headers()], rows)
-
-
-def _lost(groups: list[dict[str, Any]]) -> None:
-    from hpcmgr.cli.console import table
-
-    if not groups:
-        return
-    click.echo()
-    rows = [
-        [g["nodes"], g["state"].lower(), str(g["devices"]), str(g["units"]), str(g["still_used"]),
-         g["since"] or "-", g["by"] or "-", g["reason"]]
-        for g in groups
-    ]  # fmt: skip
-    table(["lost", "state", "devices", "units", "in-use", "since", "by", "reason"], rows)
-
-
-def _headers() -> list[str]:
-    return [*DEVICES, "units-free/all", "GiB-free/all"]
-
-
-def _figures(item: dict[str, Any]) -> list[str]:
-    return [
-        *(str(value) for value in item["devices"].values()),
-        _of(item["units"], item["units_unknown"]),
-        _of(item["memory_gib"], item["memory_unknown"]),
-    ]
-
-
-def _of(tally: dict[str, int], unknown: int) -> str:
-    """``32/128``; ``-`` where nothing is known, ``32/128+?`` where not all is."""
-    if unknown and not tally["total"]:
-        return "-"
-    return f"{tally['free']}/{tally['total']}" + ("+?" if unknown else "")
-
-
-def _largest(item: dict[str, Any]) -> tuple[str, str]:
-    """The request in devices, and its units: in units alone it may become another type."""
-    largest = item["largest"]
-    if not largest:
-        return "-", "-"
-    units = largest["units"]
-    return f"{item['gres']}:{largest['devices']}", "-" if units is None else str(units)
-
-
-def _up(value: bool | None) -> str:
-    return {True: "yes", False: "no", None: "?"}[value]
+    try:
+        write_atomically(path, text)
+    except OSError as error:
+        raise HpcmgrError(f"{path}: {error.strerror}", "name a file that you may write") from error
+    click.echo(f"hpcmgr: wrote {path}", err=True)
+    return 0

@@ -95,12 +95,15 @@ class PendingJob:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition; ``nodes`` is not needed since each node names its partitions."""
+    """A partition; ``nodes`` is not needed since each node names its partitions. ``tier`` and
+    ``preempt_mode``: whose jobs may stop whose, where the site lets partitions decide."""
 
     name: str
     default: bool = False
     up: bool = True
     exclusive: bool = False
+    tier: int = 1
+    preempt_mode: str = "OFF"
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +270,8 @@ def parse_partitions(text: str) -> Iterable[Partition]:
                 # From 26.05 on Exclusive=NODE, before OverSubscribe=EXCLUSIVE.
                 exclusive=record.get("OverSubscribe") == "EXCLUSIVE"
                 or "NODE" in record.get("Exclusive", ""),
+                tier=_number(record.get("PriorityTier"), 1),
+                preempt_mode=record.get("PreemptMode", "OFF"),
             )
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcmgr.capacity import Capacity, Tally, as_data, count
+from hpcmgr.capacity import Capacity, Scope, Tally, as_data, count, make_picture
+from hpcmgr.capacity.view import By
 from hpcmgr.profile import ProfileLibrary
-from hpcmgr.settings import JobClass
+from hpcmgr.settings import JobClass, Site
 from hpcmgr.slurm.state import ClusterState, NodeState, Partition, Reservation
 from tests.builders import A100, ASCEND, T4, cluster, device, node
 
@@ -20,6 +22,15 @@ TYPES = {"gpu:a100": A100, "gpu:t4": T4, "npu:ascend910b3": ASCEND}
 
 def counted(state: ClusterState, job_class: JobClass | None = None) -> Capacity:
     return count(state, ProfileLibrary((A100, ASCEND, T4)), job_class or JobClass())
+
+
+def told(state: ClusterState, by: By = "type", *, every_node: bool = False) -> dict[str, Any]:
+    """As JSON has it."""
+    library = ProfileLibrary((A100, ASCEND, T4))
+    picture = make_picture(Site(), library, state, scope=Scope(every_node=every_node))
+    data = json.loads(json.dumps(as_data(picture, by)))
+    assert isinstance(data, dict)
+    return data
 
 
 def devices(capacity: Capacity, gres: str) -> Tally:
@@ -88,14 +99,15 @@ def test_a_type_that_no_profile_knows_counts_with_devices_and_no_units() -> None
             indexed=frozenset({"gcu:s60", "shard:a100"}),
         )
     )  # fmt: skip
-    capacity = counted(state)
-    data = json.loads(json.dumps(as_data(capacity, "type", taken=0.0, age=0.0)))
+    data = told(state)
     types = {each["gres"]: each for each in data["types"]}
 
     assert list(types) == ["gcu:s60", "gpu", "gpu:a100", "gpu:new"]
     assert types["gcu:s60"]["devices"]["free"] == 8
     assert types["gcu:s60"]["units_each"] is None
-    assert types["gpu:new"]["largest"] == {"devices": 2, "units": None, "nodes": "g1"}
+    assert types["gpu:new"]["largest"] == {
+        "gres": "gpu:new", "devices": 2, "units": None, "nodes": "g1",
+    }  # fmt: skip
     assert data["total"]["units"]["total"] == 8
     assert data["total"]["units_unknown"] == 13
 
@@ -133,7 +145,7 @@ def test_a_node_counts_in_each_of_its_partitions() -> None:
         cluster(node("g1", gres={"gpu:t4": 4}, partitions=("a", "b"))),
         partitions=(Partition("a"), Partition("b"), Partition("empty")),
     )
-    data = json.loads(json.dumps(as_data(counted(state), "partition", taken=0.0, age=0.0)))
+    data = told(state, "partition")
 
     assert [(p["name"], p["devices"]["total"]) for p in data["partitions"]] == [
         ("a", 4), ("b", 4), ("empty", 0),
@@ -178,10 +190,8 @@ def test_lost_nodes_are_folded_where_all_is_the_same() -> None:
         node("g5", gres={"gpu:t4": 4}, reason="old", **stamp),
         node("c1", **down),
     )
-    data = json.loads(json.dumps(as_data(counted(state), "type", taken=0.0, age=0.0)))
-    full = json.loads(
-        json.dumps(as_data(counted(state), "node", taken=0.0, age=0.0, every_node=True))
-    )
+    data = told(state)
+    full = told(state, "node", every_node=True)
 
     assert [(g["nodes"], g["reason"], g["devices"], g["units"]) for g in data["lost"]] == [
         ("c1,g[1-3]", "fire", 12, 24), ("g4", "water", 4, 8),
@@ -198,7 +208,7 @@ def test_units_that_differ_from_the_profiles_are_told() -> None:
         node("g2", gres={"gpu:t4": 4, "compute": 12}),
         node("g3", gres={"gpu:t4": 4}),
     )
-    notes = as_data(counted(state), "type", taken=0.0, age=0.0)["notes"]
+    notes = told(state)["notes"]
 
     assert notes == [
         "g2: Slurm has compute:12, by the profiles it is 8",
@@ -243,7 +253,7 @@ def test_sums_over_types_are_sums_over_nodes(found: list[NodeState], held: list[
             for i, nodes_ in enumerate(held)
         ),
     )
-    data = json.loads(json.dumps(as_data(counted(state), "node", taken=0.0, age=0.0)))
+    data = told(state, "node")
     for what in ("devices", "units", "memory_gib"):
         for word, value in data["total"][what].items():
             assert value == sum(each[what][word] for each in data["types"])

@@ -1,0 +1,218 @@
+"""Jobs as squeue tells them: who holds which devices, and who waits for which.
+
+Fields of fixed width, none of them free text: a job's name may hold line breaks and whole forged
+records, so ``scontrol show jobs`` is not read. What only ``--json`` tells (the class in
+admin_comment, single devices) is asked apart, since it costs twenty times as much.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from hpcmgr.slurm.state import array_tasks
+from hpcmgr.slurm.tres import parse_count, parse_gres_list
+
+_FIELDS = {
+    "JobID": 16, "JobArrayID": 64, "UserName": 64, "Account": 64, "Partition": 256, "QOS": 64,
+    "State": 24, "Reason": 64, "PriorityLong": 24, "NumNodes": 12, "NumTasks": 12, "StartTime": 24,
+    "EndTime": 24, "tres-alloc": 1100, "tres-per-node": 1100, "tres-per-job": 512,
+    "tres-per-task": 512, "tres-per-socket": 256, "NodeList": 4000,
+}  # fmt: skip
+_STATES = (
+    "PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STAGE_OUT", "RESIZING",
+    "SIGNALING", "STOPPED",
+)  # fmt: skip
+JOBS = (
+    "squeue", "-h", "-t", ",".join(_STATES), "-O",
+    ",".join(f"{name}:{width}" for name, width in _FIELDS.items()),
+)  # fmt: skip
+DETAILS = ("squeue", "--json", "-t", ",".join(_STATES))
+
+_ALLOC = re.compile(r"gres/([A-Za-z][\w.-]*(?::[A-Za-z][\w.-]*)?)=([^,]+)")
+_IDX = re.compile(
+    r"(?P<name>[A-Za-z][\w.-]*)(?::(?P<type>[A-Za-z][\w.-]*))?:(?P<count>\d+)"
+    r"\(IDX:(?P<idx>[\d,-]+)\)"
+)
+_OWN_TURN = frozenset({"", "None", "Priority", "Resources"})
+_MARK = "hpcmgr:"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One line of squeue: a job, or all tasks of an array that still wait (``tasks``).
+
+    ``gres``: what one task holds or asks, all its nodes together, by ``name:type`` (``name`` where
+    the type is not told). ``start``, ``end``: Slurm's local time, "" if unknown; of a waiting job
+    what backfill expects. ``nodes`` is a hostlist, "" while it waits.
+    """
+
+    number: int
+    job_id: str
+    user: str
+    account: str
+    partition: str
+    qos: str
+    state: str
+    reason: str = ""
+    priority: int = 0
+    tasks: int = 1
+    node_count: int = 1
+    gres: Mapping[str, int] = field(default_factory=dict)
+    start: str = ""
+    end: str = ""
+    nodes: str = ""
+
+    @property
+    def waits(self) -> bool:
+        """Whether it still waits; else it holds its devices (also suspended and completing)."""
+        return self.state == "PENDING"
+
+    @property
+    def queued(self) -> bool:
+        """Whether it waits for its turn, not for a dependency, a limit, a time or a release."""
+        return self.waits and self.reason in _OWN_TURN and self.priority > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """``job_class``: the class by which hpcmgr bound it, "" if it did not. ``devices``: node →
+    (``name:type``, numbers of the devices in Slurm's order)."""
+
+    job_class: str = ""
+    devices: Mapping[str, tuple[tuple[str, tuple[int, ...]], ...]] = field(default_factory=dict)
+
+
+def parse_jobs(text: str) -> Iterator[Job]:
+    """Lines of the call JOBS; a line that is none is left out."""
+    for line in text.splitlines():
+        cells, start = {}, 0
+        for name, width in _FIELDS.items():
+            cells[name] = line[start : start + width].strip()
+            start += width
+        if cells["JobID"].isdigit():
+            yield _job(cells)
+
+
+def _job(cells: Mapping[str, str]) -> Job:
+    waiting = re.search(r"_\[([^\]]*)", cells["JobArrayID"])
+    return Job(
+        number=int(cells["JobID"]),
+        job_id=cells["JobArrayID"],
+        user=cells["UserName"],
+        account=_known(cells["Account"]),
+        partition=cells["Partition"],
+        qos=_known(cells["QOS"]),
+        state=cells["State"],
+        reason=_known(cells["Reason"]),
+        priority=_number(cells["PriorityLong"], 0),
+        tasks=array_tasks(waiting[1]) if waiting else 1,
+        node_count=_number(cells["NumNodes"], 1),
+        gres=_gres_of(cells),
+        start=_known(cells["StartTime"]),
+        end=_known(cells["EndTime"]),
+        nodes=_whole(cells["NodeList"]),
+    )
+
+
+def _gres_of(cells: Mapping[str, str]) -> dict[str, int]:
+    """Slurm's own count where it keeps one of the type (AccountingStorageTRES), else what was
+    asked; a name without type only where no type is told."""
+    counted = {key: parse_count(n) or 0 for key, n in _ALLOC.findall(cells["tres-alloc"])}
+    nodes = max(1, _number(cells["NumNodes"], 1))
+    times = {"tres-per-node": nodes, "tres-per-job": 1,
+             "tres-per-task": max(1, _number(cells["NumTasks"], 1))}  # fmt: skip
+    asked: dict[str, int] = {}
+    for name, factor in times.items():
+        for key, number in _asked(cells[name]):
+            asked[key] = asked.get(key, 0) + number * factor
+    names = {key.split(":")[0] for key in (*counted, *asked)}
+    found: dict[str, int] = {}
+    for name in names:
+        sources = [_typed(source, name) for source in (counted, asked)]
+        plain = counted.get(name, asked.get(name, 0))
+        best = next((typed for typed in sources if typed), {name: plain} if plain else {})
+        found.update(best)
+    return found
+
+
+def _typed(source: Mapping[str, int], name: str) -> dict[str, int]:
+    return {key: n for key, n in source.items() if key.startswith(f"{name}:") and n}
+
+
+def _asked(text: str) -> Iterator[tuple[str, int]]:
+    try:
+        items = parse_gres_list(_known(text))
+    except ValueError:
+        return
+    for item in items:
+        yield (f"{item.name}:{item.type}" if item.type else item.name), item.number or 0
+
+
+def _known(text: str) -> str:
+    return "" if text in {"(null)", "N/A", "None", "Unknown"} else text
+
+
+def _number(text: str, default: int) -> int:
+    found = re.match(r"\d+", text)
+    return int(found[0]) if found else default
+
+
+def _whole(nodes: str) -> str:
+    """A hostlist that was cut at the field's width loses its last, broken part."""
+    if nodes == "(null)":
+        return ""
+    if len(nodes) < _FIELDS["NodeList"]:
+        return nodes
+    return nodes[: nodes.rfind(",", 0, nodes.rfind("["))]
+
+
+def parse_details(text: str) -> dict[int, Details]:
+    """``squeue --json`` → by job number.
+
+    Raises:
+        ValueError: it is no such JSON.
+    """
+    jobs = json.loads(text).get("jobs", [])
+    return {int(job["job_id"]): _details(job) for job in jobs if isinstance(job, dict)}
+
+
+def _details(job: Mapping[str, object]) -> Details:
+    return Details(_class_of(str(job.get("admin_comment") or "")), dict(_devices(job)))
+
+
+def _class_of(comment: str) -> str:
+    if not comment.startswith(_MARK):
+        return ""
+    try:
+        told = json.loads(comment.removeprefix(_MARK))
+    except ValueError:
+        return ""
+    return str(told.get("class") or "") if isinstance(told, dict) else ""
+
+
+def _devices(
+    job: Mapping[str, object],
+) -> Iterable[tuple[str, tuple[tuple[str, tuple[int, ...]], ...]]]:
+    """``gres_detail`` has a text for each node, in the order of the job's nodes."""
+    resources = job.get("job_resources")
+    nodes = resources.get("nodes") if isinstance(resources, dict) else None
+    places = nodes.get("allocation") if isinstance(nodes, dict) else None
+    names = [place.get("name") for place in places or () if isinstance(place, dict)]
+    texts = job.get("gres_detail")
+    for name, text in zip(names, texts if isinstance(texts, list) else (), strict=False):
+        found = tuple(
+            (f"{m['name']}:{m['type']}" if m["type"] else m["name"], _indices(m["idx"]))
+            for m in _IDX.finditer(str(text).replace(":(null)", ""))
+        )
+        if name and found:
+            yield str(name), found
+
+
+def _indices(text: str) -> tuple[int, ...]:
+    numbers: list[int] = []
+    for low, high in re.findall(r"(\d+)(?:-(\d+))?", text):
+        numbers += range(int(low), int(high or low) + 1)
+    return tuple(numbers)
