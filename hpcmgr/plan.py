@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hpcmgr.errors import PlanError
-from hpcmgr.inventory import NodeInventory
+from hpcmgr.inventory import CpuTopology, NodeInventory
+from hpcmgr.inventory.numa_sockets import by_numa
 from hpcmgr.profile import DeviceProfile, ProfileLibrary
 from hpcmgr.settings import NodeGroup, Site
 
@@ -101,8 +102,8 @@ def make_plan(
 
 def _plan_node(inventory: NodeInventory, library: ProfileLibrary, site: Site) -> NodePlan:
     groups = site.group_values(inventory.node)
-    devices, notes = _plan_devices(inventory, library)
-    cpu = inventory.cpu
+    cpu = _processors(inventory, groups)
+    devices, notes = _plan_devices(inventory, library, cpu)
     return NodePlan(
         name=inventory.node,
         sockets=cpu.sockets,
@@ -118,12 +119,12 @@ def _plan_node(inventory: NodeInventory, library: ProfileLibrary, site: Site) ->
 
 
 def _plan_devices(
-    inventory: NodeInventory, library: ProfileLibrary
+    inventory: NodeInventory, library: ProfileLibrary, cpu: CpuTopology
 ) -> tuple[tuple[PlannedDevice, ...], list[str]]:
     """Schedulable devices in Slurm's order, and a note on each that is not."""
     planned: list[PlannedDevice] = []
     notes: list[str] = []
-    sockets = {numa.id: numa.socket for numa in inventory.cpu.numa}
+    sockets = {numa.id: numa.socket for numa in cpu.numa}
     for device in inventory.devices:
         profile = library.get(device.profile) if device.profile else library.match(device)
         if profile is None:
@@ -165,6 +166,20 @@ def _counts(devices: tuple[PlannedDevice, ...]) -> dict[str, int]:
         if vram:
             counts["vram"] = vram
     return counts
+
+
+def _processors(inventory: NodeInventory, groups: list[NodeGroup]) -> CpuTopology:
+    """Sockets as the node's slurmd counts them."""
+    if next((g.sockets for g in reversed(groups) if g.sockets), "package") == "package":
+        return inventory.cpu
+    counted = by_numa(inventory.cpu)
+    if counted is None:
+        raise PlanError(
+            f"{inventory.node}: its NUMA nodes cannot stand for sockets: they differ in size, or "
+            "are no parts of a package",
+            "take 'sockets: numa' from its group in site.yaml",
+        )
+    return counted
 
 
 def _memory(inventory: NodeInventory, groups: list[NodeGroup]) -> int:

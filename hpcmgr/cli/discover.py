@@ -12,6 +12,7 @@ import click
 if TYPE_CHECKING:
     from hpcmgr.inventory import CpuTopology, Device, NodeInventory
     from hpcmgr.profile import ProfileLibrary
+    from hpcmgr.settings import Site
 
 _DEVICE_HEADERS = (
     *("INDEX", "KIND", "MODEL", "PROFILE", "UNITS", "MEMORY", "NUMA", "SOCKET", "PCI", "FILES"),
@@ -34,12 +35,14 @@ def command(config: Path | None, place: Path | None, as_json: bool) -> int:
     from hpcmgr.discovery import discover, open_host
     from hpcmgr.settings import load_site
 
-    library = library_of(load_site(config))
+    site = load_site(config)
+    library = library_of(site)
     inventory = discover(open_host(place), library)
     if as_json:
         click.echo(inventory.to_json(), nl=False)
     else:
         _present(inventory, library)
+        say_how_to_bind(inventory, site)
     for source in inventory.broken_sources:
         click.echo(f"hpcmgr: warning: {source.name} is broken: {source.detail}", err=True)
     return 4 if inventory.broken_sources else 0
@@ -73,6 +76,19 @@ def _present(inventory: NodeInventory, library: ProfileLibrary) -> None:
     click.echo()
     sources = [(source.name, source.state, source.detail) for source in inventory.sources]
     table(("SOURCE", "STATE", "DETAIL"), sources, "Sources")
+
+
+def say_how_to_bind(inventory: NodeInventory, site: Site) -> None:
+    """Where Slurm's sockets are too coarse for the devices, what would make them finer."""
+    from hpcmgr.inventory.numa_sockets import advice
+    from hpcmgr.slurm.capability import Release
+
+    if any(group.sockets == "numa" for group in site.group_values(inventory.node.split(".")[0])):
+        return
+    release = Release.parse(site.slurm.version) if site.slurm.version else None
+    text = advice(inventory, release)
+    if text:
+        click.echo(f"hpcmgr: note: {text}", err=True)
 
 
 def _fitting(

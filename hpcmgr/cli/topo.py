@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(config: Path | None, place: Path | None, svg: Path | None, as_json: bool) -> int:
     """Show what lies between any two devices and NICs, and where they are."""
+    from hpcmgr.cli.discover import say_how_to_bind
     from hpcmgr.configure import library_of
     from hpcmgr.discovery import discover, open_host
     from hpcmgr.discovery.node_graph import NodeGraph
@@ -33,7 +34,8 @@ def command(config: Path | None, place: Path | None, svg: Path | None, as_json: 
 
     if as_json and svg == Path("-"):
         raise UsageProblem("--json and --svg - both want stdout", "give --svg a file")
-    inventory = discover(open_host(place), library_of(load_site(config)))
+    site = load_site(config)
+    inventory = discover(open_host(place), library_of(site))
     graph = NodeGraph(inventory)
     if svg is not None:
         _draw(graph, svg)
@@ -41,6 +43,7 @@ def command(config: Path | None, place: Path | None, svg: Path | None, as_json: 
         _print_json(graph)
     elif svg is None:
         _present(graph)
+        say_how_to_bind(inventory, site)
     for source in inventory.broken_sources:
         click.echo(f"hpcmgr: warning: {source.name} is broken: {source.detail}", err=True)
     return 4 if inventory.broken_sources else 0

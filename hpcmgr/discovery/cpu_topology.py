@@ -9,9 +9,8 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass
 
-from hpcmgr.discovery import cpu_list
 from hpcmgr.discovery.host import Host
-from hpcmgr.inventory import CpuTopology, NumaNode, SourceReport
+from hpcmgr.inventory import CpuTopology, NumaNode, SourceReport, cpu_list
 
 NAME = "cpu"
 _CPUS = "/sys/devices/system/cpu"

@@ -23,6 +23,7 @@ MEANINGS = {
     "HCCS": "HCCS",
     "SIO": "two chips of one package",
     "UB": "UB",
+    "MLK": "MLU-Link",
     "node": "same NUMA node (no tool says more)",
     "sys": "different NUMA nodes (no tool says more)",
 }

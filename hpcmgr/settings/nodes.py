@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -14,7 +14,7 @@ class NodeGroup(Section):
     system; ``options`` go to the NodeName line as they stand (``Weight: 10``)."""
 
     nodes: Hostlist
-    """Which nodes. Groups add up; of `reserve_mib` and of an option the last group holds."""
+    """Which nodes. Groups add up; of `reserve_mib`, `sockets` and an option the last holds."""
     pool: NodeWord | None = None
     """A feature of these nodes."""
     department: NodeWord | None = None
@@ -23,6 +23,10 @@ class NodeGroup(Section):
     """A feature of these nodes."""
     features: tuple[NodeWord, ...] = ()
     """More features."""
+    sockets: Literal["package", "numa"] | None = None
+    """What Slurm takes for a socket there, which is what it binds by. `numa` where it was told so:
+    `options: {Parameters: numa_node_as_socket}` from Slurm 25.11 on, before that
+    `SlurmdParameters=numa_node_as_socket` in slurm.conf (then for all nodes)."""
     memory_mib: int | None = Field(None, ge=1)
     """RealMemory at most (MiB)."""
     reserve_mib: int | None = Field(None, ge=0)

@@ -158,6 +158,12 @@ CAPABILITIES: dict[str, Capability] = {
     "CORES_ONE_SOCKET_OR_ALL": _entry(
         "Cores= must be just one socket or all cores of the node", since="25.11", seen="26.05.5"
     ),
+    "NODE_LINE_PARAMETERS": _entry(
+        "Parameters= on a NodeName line, such as numa_node_as_socket (before: an unknown key; only "
+        "SlurmdParameters= for all nodes)",
+        since="25.11",
+        seen="26.05.5",
+    ),
     "AUTODETECT_NRT": _entry("AutoDetect=nrt", since="23.11"),
     "AUTODETECT_NVIDIA": _entry("AutoDetect=nvidia", since="24.11"),
     "AUTODETECT_FULL": _entry("AutoDetect=full", since="26.05"),

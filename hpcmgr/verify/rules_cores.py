@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hpcmgr.slurm.capability import has
+from hpcmgr.slurm.sockets import L3, how_to_split
 from hpcmgr.verify.configuration import Configuration, GresRecord, Shape
 from hpcmgr.verify.finding import Finding, error, warning
 from hpcmgr.verify.values import Machine, format_cores, parse_cores
@@ -84,8 +85,8 @@ def _sockets(
             "The node registers as invalid: the cores do not match socket boundaries."
             if refused
             else "Slurm 24.11.2 and newer refuse this.",
-            f"write {wanted}, or split sockets as the machine does with "
-            "SlurmdParameters=l3cache_as_socket or numa_node_as_socket",
+            f"write {wanted}, or let Slurm count smaller sockets: {how_to_split(c.release)}, or "
+            f"{L3} in its place",
         )
     elif 1 < len(touched) < machine.sockets:
         refused = has(c.release, "CORES_ONE_SOCKET_OR_ALL")
@@ -117,6 +118,20 @@ def machines_agree(c: Configuration) -> Iterator[Finding]:
                 break
 
 
+def parameters_are_known(c: Configuration) -> Iterator[Finding]:
+    """Older releases have them in SlurmdParameters alone, and their daemons do not start."""
+    for shape in c.shapes:
+        words = shape.node.keys.get("parameters")
+        if words and not has(c.release, "NODE_LINE_PARAMETERS"):
+            yield error(
+                "node-parameters",
+                shape.node.place,
+                f"{shape.label}: Parameters={words} on the NodeName line",
+                "Slurm before 25.11 does not know this key: its daemons refuse the file.",
+                f"write SlurmdParameters={words} outside of the line; it holds for all nodes",
+            )
+
+
 def cpus_agree(c: Configuration) -> Iterator[Finding]:
     """CPUs= is the product of sockets, cores and threads, or the number of cores."""
     for shape in c.shapes:
@@ -134,4 +149,4 @@ def cpus_agree(c: Configuration) -> Iterator[Finding]:
             )
 
 
-RULES = (cores_fit_the_node, machines_agree, cpus_agree)
+RULES = (cores_fit_the_node, machines_agree, parameters_are_known, cpus_agree)

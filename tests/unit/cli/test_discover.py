@@ -81,3 +81,22 @@ def test_a_missing_recording_is_exit_1(tmp_path: Path, capsys: pytest.CaptureFix
     assert out == ""
     assert "no such recording" in err
     assert "hint" in err
+
+
+def test_it_says_how_devices_of_one_socket_are_told_apart(
+    hosts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On stderr, in the words of the site's release; not where the site has done it."""
+    site = tmp_path / "site.yaml"
+
+    def said(text: str) -> str:
+        site.write_text(text)
+        with pytest.raises(SystemExit):
+            run(["--config", str(site), "discover", "--host", str(hosts / "npu8")])
+        return capsys.readouterr().err
+
+    told = said("slurm: {version: 24.11.5}\n")
+    assert "devices of socket 0, 1 are on several NUMA nodes" in told
+    assert "SlurmdParameters=numa_node_as_socket" in told
+    name = json.loads((GOLDEN / "npu8.json").read_text())["node"]
+    assert said(f"nodes: [{{nodes: {name}, sockets: numa}}]\n") == ""

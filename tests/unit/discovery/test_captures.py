@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from hpcmgr.discovery import cpu_list, npu_smi_text, nvidia_mig, nvidia_xml, topo_matrix
-from hpcmgr.inventory import NodeInventory
+from hpcmgr.discovery import npu_smi_text, nvidia_mig, nvidia_xml, topo_matrix
+from hpcmgr.inventory import NodeInventory, cpu_list
 from tests.unit.discovery.conftest import Recording, source
 
 Row = tuple[int, int, str | None, int | None]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hpcmgr.discovery import cpu_list
+from hpcmgr.inventory import cpu_list
 from hpcmgr.inventory.pci_address import canonical, sort_key
 from tests.unit.discovery.conftest import Recording, at, source
 

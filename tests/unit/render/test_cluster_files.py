@@ -189,3 +189,32 @@ def test_brands_that_share_a_name_have_one_set_of_flags() -> None:
     assert "/dev/x1 gpu:mi300x mi300x cuda ROCR_VISIBLE_DEVICES local -" in table
     assert "Flags=amd_gpu_env" in render_cluster(alone)["gres.conf"]
     assert "ROCR_VISIBLE_DEVICES" not in render_node(alone.nodes[0])["devices"]
+
+
+def test_numa_nodes_stand_for_sockets_where_slurm_was_told_so() -> None:
+    """The node line and the cores of the devices follow; the other nodes stay as they are."""
+    numa = tuple(NumaNode(id=i, cpus=f"{8 * i}-{8 * i + 7}", socket=i // 2) for i in range(4))
+    cpu = CpuTopology(sockets=2, cores_per_socket=16, threads_per_core=1, numa=numa)
+    nodes = [
+        NodeInventory(node=name, cpu=cpu, memory_mib=1000, devices=(npu(0, "/dev/davinci0", 3),))
+        for name in ("n1", "n2")
+    ]
+    option = {"Parameters": "numa_node_as_socket"}
+    site = Site.model_validate({"nodes": [{"nodes": "n1", "sockets": "numa", "options": option}]})
+    files = render_cluster(plan(*nodes, site=site))
+
+    assert "NodeName=n1 Sockets=4 CoresPerSocket=8 " in files["hpcmgr.conf"]
+    assert "Parameters=numa_node_as_socket\n" in files["hpcmgr.conf"]
+    assert "NodeName=n2 Sockets=2 CoresPerSocket=16 " in files["hpcmgr.conf"]
+    record = "Name=npu Type=ascend910b3 File=/dev/davinci0"
+    assert f"NodeName=n1 {record} Cores=24-31\n" in files["gres.conf"]
+    assert f"NodeName=n2 {record} Cores=16-31\n" in files["gres.conf"]
+
+
+def test_numa_nodes_that_differ_cannot_stand_for_sockets() -> None:
+    """Said with the node and what to do."""
+    with pytest.raises(PlanError, match="n1: its NUMA nodes cannot stand for sockets"):
+        plan(
+            inventory("n1", npu(0, "/dev/davinci0")),
+            site=Site.model_validate({"nodes": [{"nodes": "n1", "sockets": "numa"}]}),
+        )

@@ -219,6 +219,16 @@ def test_topology_plugins_come_and_go(tmp_path: Path, plugin: str, release: str,
     assert found is bad
 
 
+@pytest.mark.parametrize(("release", "bad"), [("24.11.5", True), ("25.11.7", False)])
+def test_parameters_of_a_node_follow_the_release(tmp_path: Path, release: str, bad: bool) -> None:
+    """24.11 does not know the key: its daemons would not start."""
+    memory = "RealMemory=1540000"
+    files = swap("hpcmgr.conf", memory, f"{memory} Parameters=l3cache_as_socket")
+    found = ("error", "node-parameters") in told(lint(tmp_path, files, release))
+
+    assert found is bad
+
+
 def test_cores_rules_follow_the_release(tmp_path: Path) -> None:
     """Half a socket: allowed before 24.11.2. Two of four sockets: refused from 25.11 on."""
     half = swap("gres.conf", "Cores=0-7", "Cores=0-3")
