@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 SCRIPT = "job_submit.lua"
+_MODULE_OF = {SCRIPT: "hpcmgr.submit", "cli_filter.lua": "hpcmgr.steps"}
+"""Scripts that a site may have of its own, and the module that its lines for hpcmgr load."""
 
 _PACKAGE = Path(__file__).parent.parent
 _LINES = 5
@@ -38,19 +40,18 @@ def wanted_files(
     """
     from hpcmgr.apply.workplace import checksum
 
-    files = dict(shim)
-    script = _read(conf_dir / SCRIPT)
-    if script is None or script == shim[SCRIPT]:
-        return files, ""
-    if checksum(script) == installed.get(SCRIPT):
-        return files, ""
-    del files[SCRIPT]
-    if "hpcmgr.submit" in script:
-        return files, ""
-    return files, (
-        f"{conf_dir / SCRIPT} is the site's own and stays as it is; put these lines at its very "
-        f"end:\n\n{five_lines(shim[SCRIPT])}"
-    )
+    files, by_hand = dict(shim), []
+    for name, module in _MODULE_OF.items():
+        script = _read(conf_dir / name)
+        if script is None or script == shim[name] or checksum(script) == installed.get(name):
+            continue
+        del files[name]
+        if module not in script:
+            by_hand.append(
+                f"{conf_dir / name} is the site's own and stays as it is; put these lines at its "
+                f"very end:\n\n{five_lines(shim[name])}"
+            )
+    return files, "\n".join(by_hand)
 
 
 def five_lines(script: str) -> str:

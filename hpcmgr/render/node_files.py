@@ -25,20 +25,21 @@ def _brands_mix(node: NodePlan, device: PlannedDevice) -> bool:
 
 
 def _row(device: PlannedDevice, mixed: bool) -> tuple[str, ...]:
-    """files, gres, profile, runtime, variable, how it counts, number.
+    """files, gres, profile, runtime, variable, how it counts, number, units, GiB of memory.
 
-    The first file is what the prolog tries to open. ``-`` stands for nothing to set: no variable
-    is known, or Slurm sets it itself.
+    The first file is what the prolog tries to open. ``-`` stands for what is not known, and for no
+    variable to set: none is known, or Slurm sets it itself.
     """
     profile, visible = device.profile, device.profile.visible
     head = (",".join(_render_nodes_first(device)), profile.gres_key, profile.name, profile.runtime)
+    tail = (str(profile.booked_units or "-"), str(profile.memory_gib or "-"))
     if visible is not None and visible.slurm and mixed:
         # As Slurm itself would: 0, 1, … of what the step may open.
-        return (*head, visible.variable, "local", "-")
+        return (*head, visible.variable, "local", "-", *tail)
     if visible is None or visible.slurm:
-        return (*head, "-", "-", "-")
+        return (*head, "-", "-", "-", *tail)
     number = {"index": device.index, "local": None, "uuid": device.uuid}[visible.by]
-    return (*head, visible.variable, visible.by, "-" if number is None else str(number))
+    return (*head, visible.variable, visible.by, "-" if number is None else str(number), *tail)
 
 
 def _render_nodes_first(device: PlannedDevice) -> list[str]:

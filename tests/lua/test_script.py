@@ -24,11 +24,12 @@ def test_every_file_is_lua_5_1(path: Path) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(LUA)))
 def test_no_file_makes_a_global(path: Path) -> None:
-    """A site's script shares the state; it gets its two functions and nothing else."""
+    """A site's script shares the state; it gets Slurm's functions and nothing else."""
     host = Slurmctld()
     host.lua.execute(
         """setmetatable(_G, { __newindex = function(t, k, v)
-               if not k:find("^slurm_job_") then error("global " .. k) end
+               local slurms = k:find("^slurm_job_") or k:find("^slurm_cli_")
+               if not slurms then error("global " .. k) end
                rawset(t, k, v)
            end })"""
     )

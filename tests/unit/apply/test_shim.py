@@ -18,9 +18,10 @@ def test_the_shim_is_the_checkouts() -> None:
     assert all(name.endswith(".lua") for name in SHIM)
 
 
-def test_five_lines_are_the_code_of_the_script() -> None:
+@pytest.mark.parametrize("script", [SCRIPT, "cli_filter.lua"])
+def test_five_lines_are_the_code_of_the_script(script: str) -> None:
     """What a site's own script needs, nothing of the comments."""
-    lines = five_lines(SHIM[SCRIPT]).splitlines()
+    lines = five_lines(SHIM[script]).splitlines()
 
     assert len(lines) == 5
     assert "require" in lines[2]
@@ -53,3 +54,15 @@ def test_only_an_untouched_script_of_ours_is_replaced(
     assert (SCRIPT in files) is written
     assert bool(note) is said
     assert "hpcmgr/submit.lua" in files
+
+
+def test_a_sites_own_filter_stays(tmp_path: Path) -> None:
+    """As its job_submit.lua does; once it has the lines nothing more is said."""
+    (tmp_path / "cli_filter.lua").write_text("-- the site's\n")
+    files, said = wanted_files(tmp_path, {}, SHIM)
+
+    assert "cli_filter.lua" not in files
+    assert SCRIPT in files
+    assert 'require("hpcmgr.steps")' in said
+    (tmp_path / "cli_filter.lua").write_text(f"-- the site's\n{said}")
+    assert wanted_files(tmp_path, {}, SHIM) == (files, "")

@@ -33,11 +33,11 @@ def exports(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
 
 
 def npu(file: str, number: int) -> str:
-    return f"{file} npu:a910 ascend910b3 cann ASCEND_RT_VISIBLE_DEVICES index {number}"
+    return f"{file} npu:a910 ascend910b3 cann ASCEND_RT_VISIBLE_DEVICES index {number} 8 64"
 
 
 def gpu(file: str) -> str:
-    return f"{file} gpu:a100 a100-80g cuda - - -"
+    return f"{file} gpu:a100 a100-80g cuda - - - 8 80"
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -52,6 +52,7 @@ class TestProlog:
         assert exports(done) == {
             "ASCEND_RT_VISIBLE_DEVICES": "4,7",
             "HPCMGR_DEVICES": "/dev/null,/dev/zero",
+            "HPCMGR_EACH": "npu:a910:8:64",
             "HPCMGR_GRES": "npu:a910",
             "HPCMGR_PROFILE": "ascend910b3",
             "HPCMGR_RUNTIME": "cann",
@@ -105,6 +106,7 @@ class TestProlog:
         done = exports(run(shell, tmp_path, [gpu("/dev/null"), npu("/dev/zero", 3)]))
 
         assert done["HPCMGR_GRES"] == "gpu:a100,npu:a910"
+        assert done["HPCMGR_EACH"] == "gpu:a100:8:80,npu:a910:8:64"
         assert done["HPCMGR_RUNTIME"] == "cuda,cann"
         assert done["ASCEND_RT_VISIBLE_DEVICES"] == "3"
 
