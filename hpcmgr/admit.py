@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from difflib import get_close_matches
 
-from hpcmgr.errors import RequestError
+from hpcmgr.errors import ConfigError, Problem, RequestError
 from hpcmgr.profile import ProfileLibrary
+from hpcmgr.profile.performance import NO_TABLE, PerformanceTable
 from hpcmgr.settings import Site
 from hpcmgr.slurm.capability import has
 from hpcmgr.submit.binding import Binding, choose_binding
@@ -20,40 +22,61 @@ from hpcmgr.submit.direct import add_units
 from hpcmgr.submit.messages import text
 from hpcmgr.submit.request import Ask, Direct, JobFields, read_request
 from hpcmgr.submit.rewrite import Rewrite, rewrite
-from hpcmgr.submit.score import rank
+from hpcmgr.submit.score import TERMS, rank
 from hpcmgr.submit.selectors import Selectors, make_selectors
+from hpcmgr.submit.speed import Speeds
 from hpcmgr.submit.view import ClusterView
 
 
 @dataclass(frozen=True)
 class Policy:
-    """What does not change between two submissions: the site, its profiles, its selectors."""
+    """What does not change between two submissions: the site, its profiles and their speeds, its
+    selectors, and the weights of the score's terms."""
 
     site: Site
     library: ProfileLibrary
     selectors: Selectors
+    speeds: Speeds
+    weights: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """The outcome for one job. Just one of ``rewrite`` and ``error`` is set, or neither: the job is
-    none of ours. ``ranked`` best first, ``refused`` with their reasons."""
+    none of ours. ``ranked`` best first, ``refused`` with their reasons; ``weights`` of the score's
+    terms."""
 
     trace: str
     request: str = ""
     rewrite: Rewrite | None = None
     error: str = ""
+    weights: Mapping[str, float] = field(default_factory=dict)
     ranked: tuple[Candidate, ...] = ()
     refused: tuple[Candidate, ...] = ()
 
 
-def make_policy(site: Site, library: ProfileLibrary) -> Policy:
-    """Check the names of the site's classes against the profiles.
+def make_policy(site: Site, library: ProfileLibrary, table: PerformanceTable = NO_TABLE) -> Policy:
+    """Check the names of the site's classes against the profiles and the performance table.
 
     Raises:
-        ConfigError: a name has two meanings.
+        ConfigError: a name has two meanings, or a class names a workload that nobody has measured.
     """
-    return Policy(site, library, make_selectors(site, library))
+    speeds = Speeds(table, library.profiles)
+    problems = [
+        Problem(None, None, f"classes.{name}: {_unknown_workload(job_class.workload, speeds)}")
+        for name, job_class in site.classes.items()
+        if job_class.workload and job_class.workload not in speeds.workloads
+    ]
+    if problems:
+        raise ConfigError(problems, "name a workload of the performance table, or add its figures")
+    weights = {name: getattr(site.score, name) for name in TERMS}
+    return Policy(site, library, make_selectors(site, library), speeds, weights)
+
+
+def _unknown_workload(workload: str, speeds: Speeds) -> str:
+    near = get_close_matches(workload, sorted(speeds.workloads), n=1)
+    maybe = f", did you mean {near[0]!r}?" if near else ""
+    return f"no workload {workload!r} in the performance table{maybe}"
 
 
 def decide(
@@ -97,7 +120,9 @@ def _bind(
     rule = policy.site.units_per_device_rule
     candidates = find_candidates(ask, fields, selection, view, rule)
     refused = tuple(c for c in candidates if c.refused)
-    ranked = rank(candidates, ask, fields, selection, view, policy.site.score, granted)
+    ranked = rank(
+        candidates, ask, fields, selection, view, policy.site.score, granted, policy.speeds
+    )
     if not ranked:
         error = _nothing_fits(ask, fields, policy, view, refused)
         return Decision(trace, str(ask), error=error, refused=refused)
@@ -114,8 +139,18 @@ def _bind(
             movable=selection.job_class.binding == "movable",
             exclusive=exclusive,
         )
-    done = rewrite(ask, fields, best, binding, selection.class_name, trace, exclusive=exclusive)
-    return Decision(trace, str(ask), done, ranked=tuple(ranked), refused=refused)
+    done = rewrite(
+        ask,
+        fields,
+        best,
+        binding,
+        selection.class_name,
+        trace,
+        features=selection.job_class.features,
+        exclusive=exclusive,
+    )
+    weights = policy.weights
+    return Decision(trace, str(ask), done, weights=weights, ranked=tuple(ranked), refused=refused)
 
 
 def _check_per_task(fields: JobFields, view: ClusterView) -> None:

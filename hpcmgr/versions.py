@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from itertools import zip_longest
 
 _EARLY = re.compile(r"(?<![a-z])[._~-]?(dev|alpha|beta|pre|rc)[._-]?(?=[0-9]|$|[._-])")
 _PART = re.compile(r"[0-9a-z]+")
+_BOUND = re.compile(r"(>=|<=|==|=|>|<)?\s*(v?[0-9][0-9A-Za-z._~+-]*)")
 _SPLIT = re.compile(r"([0-9]*)(.*)")
 
 Key = tuple[int, int, str]
@@ -44,3 +46,43 @@ def _key(part: str) -> Key:
     number, rest = (found[1], found[2]) if found else ("", part)
     # Numbers of any length: some are dates, some come from a broken tool.
     return (1, int(number[:30] or "0"), rest) if number else (2, 0, rest)
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Versions that are asked for: ``>=12.4,<13`` as pairs of sign and version."""
+
+    bounds: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Range:
+        """``">=12.4"``, ``">=12.4,<13"``, ``"==8.0"``, ``"12.4"`` (the same as ``==``).
+
+        Raises:
+            ValueError: not of that form.
+        """
+        bounds = []
+        for part in text.split(","):
+            found = _BOUND.fullmatch(part.strip())
+            if not found:
+                raise ValueError(f"{text!r} is no range of versions such as '>=12.4' or '>=8.0,<9'")
+            sign = "==" if found[1] in (None, "=") else found[1]
+            bounds.append((sign, found[2]))
+        return cls(tuple(bounds))
+
+    def meets(self, oldest: str | None, newest: str) -> bool:
+        """Whether some version from ``oldest`` (None: however old) to ``newest`` is in the range.
+        Versions are first parts: a newest of ``12.4`` holds every 12.4.x."""
+        for sign, version in self.bounds:
+            too_new = compare(version, newest) > 0 and not starts_with(version, newest)
+            below = -1 if oldest is None else compare(oldest, version)
+            too_old = below > 0 and not starts_with(oldest or "", version)
+            if sign == ">" and (too_new or version == newest):
+                return False
+            if sign in {">=", "=="} and too_new:
+                return False
+            if sign in {"<=", "=="} and too_old:
+                return False
+            if sign == "<" and below >= 0:
+                return False
+        return True

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 
 from hpcmgr.admit import Decision, Policy, decide, make_policy
 from hpcmgr.profile import DeviceProfile, ProfileLibrary
+from hpcmgr.profile.performance import load
 from hpcmgr.settings import Site
 from hpcmgr.slurm.state import ClusterState, NodeState, Partition, PendingJob
+from hpcmgr.submit.facts import NOTHING_KNOWN, DeviceFacts, Known
 from hpcmgr.submit.request import read_fields
 from hpcmgr.submit.view import make_view
 
@@ -74,9 +76,14 @@ def cluster(
     return ClusterState(0.0, release, nodes, (Partition("main", default=True),), pending)
 
 
+def known(leaves: Mapping[str, str] | None = None, **nodes: Mapping[str, DeviceFacts]) -> Known:
+    """``known(a01={"gpu:a100": DeviceFacts(failed=1)})``."""
+    return Known(nodes, leaves or {})
+
+
 def policy(*profiles: DeviceProfile, **site: object) -> Policy:
     """Profiles and a site.yaml given as keys."""
-    return make_policy(Site.model_validate(site), ProfileLibrary(profiles))
+    return make_policy(Site.model_validate(site), ProfileLibrary(profiles), load())
 
 
 def submit(
@@ -86,8 +93,9 @@ def submit(
     granted: Mapping[str, int] | None = None,
     *,
     late: bool = False,
+    known: Known = NOTHING_KNOWN,
 ) -> Decision:
     """Decide on ``"compute:8"`` or on a whole set of fields."""
     values = {"tres_per_node": job} if isinstance(job, str) else dict(job)
-    view = make_view(state, rules.library)
+    view = make_view(state, rules.library, known)
     return decide(read_fields(values), rules, view, granted or {}, "t-1", late=late)

@@ -72,21 +72,16 @@ def _present_job(comment: dict[str, Any]) -> None:
 
 
 def _present_record(record: dict[str, Any]) -> None:
+    from hpcmgr.cli.candidates import HEAD, candidate_rows, term_rows
     from hpcmgr.cli.console import table
 
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record["at"]))
     click.echo(f"\n{when}  {record['kind']}: {record['request']}")
     for line in record.get("messages") or [record.get("error", "")]:
         click.echo(f"  {line}")
-    rows = [
-        [c["profile"], "", c["refused"]]
-        if c.get("refused")
-        else [
-            c["profile"],
-            f"{c['score']:.2f}",
-            " ".join(f"{k}={v:.2f}" for k, v in c["terms"].items()),
-        ]
-        for c in record.get("candidates", [])
-    ]
+    rows = candidate_rows(record)
     if rows:
-        table(["profile", "score", "terms, or why not"], rows)
+        table(HEAD, rows)
+    terms = term_rows(record)
+    if terms:
+        table(terms[0], terms[1:])

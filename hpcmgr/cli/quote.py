@@ -66,25 +66,26 @@ def _of_service(site: Site, fields: Fields) -> dict[str, Any] | None:
 def _worked_out(site: Site, fields: Fields, *, idle: bool) -> dict[str, Any]:
     import time
 
-    from hpcmgr.admit import decide, make_policy
-    from hpcmgr.configure import idle_state, library_of
+    from hpcmgr.admit import decide
+    from hpcmgr.configure import idle_state
     from hpcmgr.service.journal import describe
+    from hpcmgr.service.knowledge import Knowledge, policy_of
     from hpcmgr.slurm.reader import read_cluster
     from hpcmgr.submit.request import read_fields
     from hpcmgr.submit.view import make_view
 
-    library = library_of(site)
+    policy = policy_of(site)
     started = time.monotonic()
     state = idle_state(site) if idle else read_cluster(started)
-    decision = decide(
-        read_fields(fields), make_policy(site, library), make_view(state, library), {}, "quote"
-    )
+    view = make_view(state, policy.library, Knowledge(site, policy.library).known())
+    decision = decide(read_fields(fields), policy, view, {}, "quote")
     source = {"source": "inventory"} if idle else {"source": "slurm"}
     age = None if idle else round(time.monotonic() - started, 3)
     return {**source, "age_s": age, **describe(decision)}
 
 
 def _present(quote: dict[str, Any]) -> None:
+    from hpcmgr.cli.candidates import HEAD, candidate_rows, term_rows
     from hpcmgr.cli.console import table
 
     if quote["error"]:
@@ -94,20 +95,12 @@ def _present(quote: dict[str, Any]) -> None:
         return
     for line in quote["messages"]:
         click.echo(line)
-    rows = [_row(candidate) for candidate in quote["candidates"]]
+    rows = candidate_rows(quote)
     if rows:
-        table(["profile", "becomes", "units", "GiB", "nodes", "score", "terms, or why not"], rows)
-
-
-def _row(candidate: dict[str, Any]) -> list[str]:
-    if candidate.get("refused"):
-        return [candidate["profile"], "-", "", "", "", "", candidate["refused"]]
-    return [
-        candidate["profile"],
-        f"{candidate['devices']} x {candidate['gres']}",
-        str(candidate["units"]),
-        str(candidate["vram_gib"]),
-        str(candidate["nodes"]),
-        f"{candidate['score']:.2f}",
-        " ".join(f"{name}={value:.2f}" for name, value in candidate["terms"].items()),
-    ]
+        table(HEAD, rows)
+    terms = term_rows(quote)
+    if terms:
+        click.echo()
+        table(terms[0], terms[1:])
+    if any(candidate.get("estimated") for candidate in quote["candidates"]):
+        click.echo("~ estimated from the units: nobody has measured it")

@@ -16,13 +16,12 @@ def command(config: Path | None, check: bool) -> int:
     It answers job_submit.lua on service.socket, refreshes its picture of the cluster from Slurm,
     and binds jobs that were held while it was away.
     """
-    from hpcmgr.admit import make_policy
-    from hpcmgr.configure import library_of
+    from hpcmgr.service.knowledge import policy_of
     from hpcmgr.service.server import serve
     from hpcmgr.settings import load_site
 
-    site = load_site(config)
-    policy = make_policy(site, library_of(site))
+    policy = policy_of(load_site(config))
+    site = policy.site
     if check:
         click.echo(f"good: {len(policy.library.profiles)} profiles, {len(site.classes)} classes")
         return 0

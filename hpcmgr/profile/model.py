@@ -160,9 +160,9 @@ class PartOf(Strict):
 
 class DeviceProfile(Strict):
     """One device model. ``features`` become node features; ``link_kind`` is the tool's word for a
-    direct link between two such devices (regular expression). A slice is a profile of its own,
-    made from its device's table: ``slice_of`` names the device's profile, ``slice_name`` is the
-    vendor's word."""
+    direct link between two such devices (regular expression); ``price`` is that of a device-hour.
+    A slice is a profile of its own, made from its device's table: ``slice_of`` names the device's
+    profile, ``slice_name`` is the vendor's word."""
 
     schema_: Literal["hpcmgr.profile/1"] = Field("hpcmgr.profile/1", alias="schema")
     name: Word
@@ -179,6 +179,7 @@ class DeviceProfile(Strict):
     link_kind: str = ""
     visible: Visible | None = None
     driver: DriverRule | None = None
+    price: float | None = Field(None, gt=0)
     cpus_per_device: int | None = Field(None, ge=1)
     mem_per_device_mib: int | None = Field(None, ge=1)
     slicing: Slicing | None = None
@@ -192,6 +193,11 @@ class DeviceProfile(Strict):
     def gres_key(self) -> str:
         """``name:type`` as Slurm prints it."""
         return f"{self.gres.name}:{self.gres.type}"
+
+    @property
+    def cost(self) -> float:
+        """Price of a device-hour, its units where the site set none."""
+        return self.price or float(self.booked_units or 1)
 
     @property
     def booked_units(self) -> int | None:

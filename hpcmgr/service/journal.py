@@ -20,6 +20,7 @@ from typing import Any
 from hpcmgr.admit import Decision
 from hpcmgr.errors import ServiceError
 from hpcmgr.submit.candidates import Candidate
+from hpcmgr.submit.score import TERMS
 
 log = logging.getLogger(__name__)
 
@@ -103,6 +104,10 @@ def describe(decision: Decision) -> dict[str, object]:
         "binding": dict(decision.rewrite.binding) if decision.rewrite else None,
         "set": dict(decision.rewrite.set) if decision.rewrite else None,
         "messages": list(decision.rewrite.messages) if decision.rewrite else [],
+        "terms": {
+            name: {"weight": weight, "unit": TERMS[name]}
+            for name, weight in decision.weights.items()
+        },
         "candidates": [
             *(_candidate(c) for c in decision.ranked),
             *(_candidate(c) for c in decision.refused),
@@ -112,16 +117,19 @@ def describe(decision: Decision) -> dict[str, object]:
 
 def _candidate(candidate: Candidate) -> dict[str, object]:
     if candidate.refused:
-        return {"profile": candidate.profile.name, "refused": candidate.refused}
+        return {"profile": candidate.name, "refused": candidate.refused}
     return {
-        "profile": candidate.profile.name,
+        "profile": candidate.name,
         "gres": candidate.gres,
         "devices": candidate.devices,
+        "becomes": candidate.becomes,
         "units": candidate.units,
         "vram_gib": candidate.vram_gib,
         "nodes": candidate.node_count,
         "score": candidate.score,
         "terms": {name: round(value, 4) for name, value in candidate.terms.items()},
+        "waits": candidate.waits,
+        "estimated": list(candidate.estimated),
     }
 
 

@@ -19,6 +19,7 @@ from hpcmgr.errors import HpcmgrError, ServiceError, WireError
 from hpcmgr.service.binder import Binder
 from hpcmgr.service.door import Door
 from hpcmgr.service.journal import Journal
+from hpcmgr.service.knowledge import Knowledge
 from hpcmgr.service.snapshot import Snapshot, devices_of
 from hpcmgr.service.wire import (
     MAX_LINE,
@@ -49,6 +50,7 @@ class Server:
         self._journal = Journal(settings.state_dir / "journal.sqlite")
         self._binder = Binder(policy, self._snapshot, self._journal)
         self._door = Door(policy, self._snapshot, settings.state_dir / "journal.sqlite")
+        self._knowledge = Knowledge(policy.site, policy.library)
         self._stop = asyncio.Event()
         self._failing = ""
 
@@ -132,7 +134,7 @@ class Server:
 
     def _cycle(self, started: float) -> None:
         state = read_cluster(started)
-        view = make_view(state, self._policy.library)
+        view = make_view(state, self._policy.library, self._knowledge.known())
         unsupported = why_unsupported(view.release)
         if unsupported:
             raise ServiceError(unsupported)

@@ -14,6 +14,8 @@ class ProfileOverride(Section):
 
     units: int | None = Field(None, ge=1)
     """Units of one device: 1 is an eighth of an A100-80G, or what the site takes it for."""
+    price: float | None = Field(None, gt=0)
+    """Price of a device-hour, in the site's own money; without it as many as its units."""
     cpus_per_device: int | None = Field(None, ge=1)
     """CPUs a device, where neither the user nor the class says."""
     mem_per_device_mib: int | None = Field(None, ge=1)

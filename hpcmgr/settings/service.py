@@ -22,6 +22,8 @@ class Service(Section):
     """Where the journal lies."""
     refresh: float = Field(2.0, gt=0)
     """Seconds between two looks at Slurm."""
+    inventory_refresh: float = Field(60.0, gt=0)
+    """Seconds between two looks at the inventories: drivers, health, links."""
     tentative: float = Field(30.0, gt=0)
     """Seconds for which a granted device counts as taken, until Slurm shows it."""
     snapshot_max_age: float = Field(120.0, gt=0)
@@ -37,7 +39,17 @@ class Weights(Section):
     """Whether it could start at once."""
     queue_ahead: float = Field(2.0, ge=0)
     """Falls with the devices that others wait for."""
+    speed: float = Field(3.0, ge=0)
+    """Expected speed at the class's workload, over that of the fastest candidate; only for classes
+    that name one."""
     preference: float = Field(2.0, ge=0)
     """The class's order."""
     few_devices: float = Field(1.0, ge=0)
     """One over the number of devices."""
+    locality: float = Field(1.0, ge=0)
+    """Whether the devices can be in one link domain or on one socket, and the nodes below one
+    switch."""
+    fragmentation: float = Field(0.5, ge=0)
+    """Falls with the devices that would be left over on the node: keeps whole nodes free."""
+    cost: float = Field(0.5, ge=0)
+    """Cost of the cheapest candidate over its own."""

@@ -42,6 +42,9 @@ class Site(Section):
     """Billing by units."""
     profiles: Profiles = Profiles()
     """Device profiles."""
+    performance: tuple[Path, ...] = ()
+    """Performance tables of the site's own, above the packaged one
+    ([performance.md](performance.md))."""
     nodes: tuple[NodeGroup, ...] = ()
     """What holds for some nodes: a list of groups."""
     classes: dict[Word, JobClass] = {}

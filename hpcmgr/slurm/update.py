@@ -19,6 +19,7 @@ _KEYS = {
     "min_cpus": "NumCPUs",
     "min_mem_per_node": "MinMemoryNode",
     "features": "Features",
+    "exc_nodes": "ExcNodeList",
     "admin_comment": "AdminComment",
 }
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hpcmgr.profile import DeviceProfile
 from hpcmgr.settings import JobClass
+from hpcmgr.submit.messages import text
 from hpcmgr.submit.need import NO_NEED, Asked, Need, read_asked
-from hpcmgr.submit.nodes import Wanted, able_pools, node_count, read_wanted
+from hpcmgr.submit.nodes import Able, Devices, Wanted, able_pools, node_count, read_wanted
 from hpcmgr.submit.pool import Pool
 from hpcmgr.submit.request import Ask, JobFields
 from hpcmgr.submit.selectors import Selection
@@ -38,7 +39,9 @@ class Candidate:
     node, the others ``beside``. ``units`` and ``vram_gib`` are those of all.
 
     ``refused`` says why it can never serve, ``waits`` why it cannot while its nodes are out of
-    service; ``terms`` and ``score`` are filled by scoring.
+    service. ``avoid``: nodes that have its devices and whose drivers cannot serve; ``notes`` are
+    for the user. ``terms``, ``score`` and ``estimated`` (terms that were not measured) are filled
+    by scoring.
     """
 
     profile: DeviceProfile
@@ -52,7 +55,10 @@ class Candidate:
     waits: str = ""
     terms: Mapping[str, float] = field(default_factory=dict)
     score: float = 0.0
+    estimated: tuple[str, ...] = ()
     beside: tuple[Part, ...] = ()
+    avoid: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def gres(self) -> str:
@@ -68,6 +74,11 @@ class Candidate:
     def name(self) -> str:
         """Its profiles: ``a100-80g``, ``a100-80g+ascend910b3``."""
         return "+".join(part.profile.name for part in self.parts)
+
+    @property
+    def becomes(self) -> str:
+        """``1 x gpu:a100 + 2 x npu:ascend910b3``."""
+        return " + ".join(f"{part.devices} x {part.gres}" for part in self.parts)
 
     @property
     def node_count(self) -> int:
@@ -113,7 +124,9 @@ def _candidate(
         return Candidate(profile, refused="per task it needs a number of nodes (-N)")
     need = asked.need(*device_needs(selection.job_class, profile, count))
     per_node = count * (asked.together if ask.per_task else 1)
-    able = able_pools(pools, ((profile.gres_key, per_node),), need, wanted)
+    versions = selection.job_class.needs.get(profile.runtime, "")
+    devices = Devices(profile.gres_key, per_node, profile.runtime, versions)
+    able = able_pools(pools, (devices,), need, wanted)
     return Candidate(
         profile,
         devices=count,
@@ -124,7 +137,17 @@ def _candidate(
         per_task=ask.per_task,
         refused=able.refused,
         waits=able.waits,
+        avoid=able.avoid,
+        notes=unsure_notes(able, (devices,)),
     )
+
+
+def unsure_notes(able: Able, devices: Sequence[Devices]) -> tuple[str, ...]:
+    """What the user is told where nobody knows whether the drivers serve what the class needs."""
+    if not able.unsure or not able.pools:
+        return ()
+    needs = " and ".join(f"{d.runtime} {d.versions}" for d in devices if d.versions)
+    return (text("unsure", needs=needs, nodes=able.unsure),)
 
 
 def device_needs(job_class: JobClass, profile: DeviceProfile, count: int) -> tuple[int, int]:

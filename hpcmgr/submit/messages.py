@@ -7,6 +7,10 @@ TEXTS = {
     "more_units": "{granted} units are booked: whole devices are handed out ({asked} asked)",
     "direct_units": "{request} books {units} units, {vram} GiB of device memory{where}",
     "not_near": "cores near the devices are not enforced: {why}",
+    "unsure": "whether the driver serves {needs} is not known on {nodes} of the nodes",
+    "not_required": "your --constraint cannot be joined with what the class wants ({features}): "
+    "add it yourself",
+    "left_out": "{nodes} nodes are left out: their driver does not serve what the class needs",
     "waits": "the job waits until the nodes are back: {why}",
     "no_count": "{request}: no count given, taken as 1",
     "bad_form": "{text}: a request is compute:N, compute:SELECTOR:N, vram:GiB or vram:each:GiB",

@@ -5,15 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
+from hpcmgr.profile.runtimes import Served
 from hpcmgr.slurm.hostlist import expand
 from hpcmgr.submit.need import Need
 from hpcmgr.submit.pool import Pool
 from hpcmgr.submit.request import JobFields
 from hpcmgr.submit.view import ClusterView
+from hpcmgr.versions import Range
 
-Counts = Sequence[tuple[str, int]]
-"""Devices of one node: ``name:type`` and how many."""
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """Devices of one type that a node must have: ``name:type``, how many, and the ``versions`` of
+    their ``runtime`` that their drivers must serve ("" for any)."""
+
+    gres: str
+    count: int
+    runtime: str = ""
+    versions: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +42,19 @@ class Wanted:
     required: frozenset[str] = frozenset()
     reserved: frozenset[str] | None = None
 
-    def missing(self, pool: Pool, pools: Sequence[Pool], devices: Counts, need: Need) -> str:
+    def missing(
+        self, pool: Pool, pools: Sequence[Pool], devices: Sequence[Devices], need: Need
+    ) -> str:
         """Why no node of the pool, one of ``pools``, can ever run it; "" if they can."""
         if self.partitions and not self.partitions & pool.partitions:
             return f"not in partition {', '.join(sorted(self.partitions))}"
         if not self.features <= pool.features:
             return f"lacks the feature {', '.join(sorted(self.features - pool.features))}"
-        for gres, count in devices:
-            if pool.has(gres) < count:
-                most = max(each.has(gres) for each in pools)
-                beside = f" {gres}" if gres != pool.gres else ""
-                return f"at most {most}{beside} on a node, {count} needed"
+        for each in devices:
+            if pool.has(each.gres) < each.count:
+                most = max(p.has(each.gres) for p in pools)
+                what = f" {each.gres}" if each.gres != pool.gres else ""
+                return f"at most {most}{what} on a node, {each.count} needed"
         if pool.cpus < need.cpus:
             return f"{need.cpus} CPUs needed, a node has {pool.cpus}"
         if pool.memory < need.memory_mib:
@@ -65,11 +78,14 @@ class Wanted:
 @dataclass(frozen=True, slots=True)
 class Able:
     """``pools`` that could run it; ``waits``: why it must wait for nodes that are out of service;
-    ``refused``: why it can never run."""
+    ``refused``: why it can never run. ``avoid``: nodes that Slurm would take and whose drivers
+    cannot serve; ``unsure``: how many have a driver that nobody knows."""
 
     pools: tuple[Pool, ...] = ()
     waits: str = ""
     refused: str = ""
+    avoid: tuple[str, ...] = ()
+    unsure: int = 0
 
 
 def read_wanted(fields: JobFields, features: Iterable[str], view: ClusterView) -> Wanted:
@@ -86,27 +102,66 @@ def read_wanted(fields: JobFields, features: Iterable[str], view: ClusterView) -
     )
 
 
-def able_pools(pools: Sequence[Pool], devices: Counts, need: Need, wanted: Wanted) -> Able:
+def able_pools(
+    pools: Sequence[Pool], devices: Sequence[Devices], need: Need, wanted: Wanted
+) -> Able:
     """As Slurm does, a job may wait for a node that is down: it may come back."""
     lost: dict[str, int] = {}
     able: list[Pool] = []
+    avoid: list[str] = []
+    unsure = 0
     for pool in pools:
         why = wanted.missing(pool, pools, devices, need)
         kept = pool if why else wanted.named(pool)
         if not why and not kept.nodes:
             why = "not on the nodes of the request"
+        if not why:
+            why, known = _served(pool, devices)
+            avoid += [node.name for node in kept.nodes] if why else []
+            unsure += 0 if known else len(kept.nodes)
         if why:
             lost[why] = lost.get(why, 0) + len(pool.nodes)
         else:
             able.append(kept)
-    up = [pool for pool in able if pool.usable]
+    up = [pool for pool in able if pool.usable and not _failed(pool, devices)]
     if node_count(up) >= wanted.nodes:
-        return Able(tuple(up))
+        return Able(tuple(up), avoid=tuple(avoid), unsure=unsure)
     if node_count(able) >= wanted.nodes:
-        return Able(tuple(able), waits=_out_of_service([p for p in able if not p.usable]))
+        waits = _out_of_service([pool for pool in able if pool not in up], devices)
+        return Able(tuple(able), waits, avoid=tuple(avoid), unsure=unsure)
     if able:
         return Able(refused=f"{wanted.nodes} nodes asked, {node_count(able)} can serve")
     return Able(refused=max(lost, key=lambda w: (lost[w], w)) if lost else "no node has it")
+
+
+def _served(pool: Pool, devices: Sequence[Devices]) -> tuple[str, bool]:
+    """Why the drivers of the pool cannot serve it ("" if they can), and whether that is known."""
+    known = True
+    for each in devices:
+        if each.versions:
+            why, sure = _judged(pool.facts_of(each.gres).served, each.runtime, each.versions)
+            if why:
+                return why, True
+            known = known and sure
+    return "", known
+
+
+@cache
+def _judged(served: frozenset[Served | None], runtime: str, versions: str) -> tuple[str, bool]:
+    asked = Range.parse(versions)
+    for each in sorted((s for s in served if s is not None), key=lambda s: s.newest):
+        if not asked.meets(each.oldest, each.newest):
+            return f"its driver serves {runtime} up to {each.newest}, {versions} needed", True
+    return "", None not in served
+
+
+def _failed(pool: Pool, devices: Sequence[Devices]) -> str:
+    """Which devices of the pool's nodes have failed so that too few are left."""
+    for each in devices:
+        if pool.healthy(each.gres) < each.count:
+            failed = pool.facts_of(each.gres).failed
+            return f"{failed} of {pool.has(each.gres)} {each.gres} failed"
+    return ""
 
 
 def node_count(pools: Iterable[Pool]) -> int:
@@ -114,12 +169,13 @@ def node_count(pools: Iterable[Pool]) -> int:
     return sum(len(pool.nodes) for pool in pools)
 
 
-def _out_of_service(pools: list[Pool]) -> str:
+def _out_of_service(pools: Sequence[Pool], devices: Sequence[Devices]) -> str:
     """``gpu01 is idle+drain (fan) and 3 more are out``."""
-    first = min((node for pool in pools for node in pool.nodes), key=lambda node: node.name)
-    reason = f" ({first.reason})" if first.reason else ""
+    pool, node = min(((p, n) for p in pools for n in p.nodes), key=lambda pair: pair[1].name)
+    why = node.reason if not pool.usable else _failed(pool, devices)
+    reason = f" ({why})" if why else ""
     more = f" and {node_count(pools) - 1} more are out" if node_count(pools) > 1 else ""
-    return f"{first.name} is {first.state.lower()}{reason}{more}"
+    return f"{node.name} is {node.state.lower()}{reason}{more}"
 
 
 def partitions_of(fields: JobFields, view: ClusterView) -> set[str]:

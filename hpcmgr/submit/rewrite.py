@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hpcmgr.slurm.tres import format_tres
 from hpcmgr.submit.binding import SOCKET, Binding
 from hpcmgr.submit.candidates import Candidate
 from hpcmgr.submit.messages import text
+from hpcmgr.submit.places import require
 from hpcmgr.submit.remember import is_pinned, remember
 from hpcmgr.submit.request import Ask, JobFields
 
@@ -35,16 +36,17 @@ def rewrite(
     class_name: str,
     trace: str,
     *,
+    features: Sequence[str] = (),
     exclusive: bool = False,
 ) -> Rewrite:
-    """Everything that changes with the device, together."""
+    """Everything that changes with the device, together. ``features``: what the class wants of the
+    nodes."""
     values: dict[str, str | int] = {}
-    devices = {
-        candidate.gres: candidate.devices,
-        "compute": candidate.units,
-        "vram": candidate.vram_gib,
-    }
+    devices = {part.gres: part.devices for part in candidate.parts}
+    devices |= {"compute": candidate.units, "vram": candidate.vram_gib}
     devices = {name: count for name, count in devices.items() if count}
+    places, notes = require(fields, features, candidate.avoid)
+    values |= places
     if ask.per_task:
         # Other GRES of the node stay; a job that was held gives its mark back here.
         values["gres"] = ",".join(ask.others)
@@ -78,14 +80,15 @@ def rewrite(
         **remember(ask, fields),
     }
     values["admin_comment"] = MARK + json.dumps(comment, separators=(",", ":"))
-    return Rewrite(values, binding.enforce, _messages(ask, fields, candidate, binding), record)
+    messages = (*_messages(ask, fields, candidate, binding), *notes)
+    return Rewrite(values, binding.enforce, messages, record)
 
 
 def _record(
     ask: Ask, fields: JobFields, candidate: Candidate, binding: Binding
 ) -> dict[str, object]:
     record: dict[str, object] = {
-        "profile": candidate.profile.name,
+        "profile": candidate.name,
         "gres": candidate.gres,
         "devices": candidate.devices,
         "units": candidate.units,
@@ -94,6 +97,8 @@ def _record(
         "nodes": fields.nodes,
         "enforced": binding.enforce,
     }
+    if candidate.beside:
+        record["beside"] = {part.gres: part.devices for part in candidate.beside}
     if binding.fixed:
         record["fixed"] = True
     return record
@@ -123,7 +128,7 @@ def _messages(
         text(
             "bound",
             request=ask,
-            devices=f"{candidate.devices} x {candidate.gres}",
+            devices=candidate.becomes,
             units=candidate.units,
             vram=candidate.vram_gib,
             per_node=where,
@@ -131,6 +136,7 @@ def _messages(
     ]
     if ask.units and candidate.units > ask.units:
         lines.append(text("more_units", granted=candidate.units, asked=ask.units))
+    lines += candidate.notes
     if candidate.waits:
         lines.append(text("waits", why=candidate.waits))
     if binding.why_not:

@@ -1,22 +1,52 @@
 """Scoring: policy-neutral terms in 0…1 (higher fits better), weighed by the site.
 
-fit           share of the booked units that was asked for
-free_now      1 if the job could start at once, 0 if not
-queue_ahead   1 with nobody waiting for the type, falling with the devices waited for
-preference    1 for the class's first choice, 0.5 where it has no opinion
-few_devices   1 / devices
+What each term measures stands in ``TERMS``. Speed and cost compare a candidate with the other
+candidates of the same request; all others stand for themselves, and none gets worse when a node of
+the type becomes free.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from hpcmgr.settings import Weights
 from hpcmgr.submit.candidates import Candidate
+from hpcmgr.submit.pool import Pool
 from hpcmgr.submit.request import Ask, JobFields
 from hpcmgr.submit.selectors import Selection
+from hpcmgr.submit.speed import Speeds
 from hpcmgr.submit.view import ClusterView
+
+TERMS = {
+    "fit": "units asked / units booked",
+    "free_now": "1 if it could start at once",
+    "queue_ahead": "1 / (1 + devices waited for beyond the free ones / all devices)",
+    "speed": "expected speed at the workload / that of the fastest candidate",
+    "preference": "1 for the class's first choice, 0.5 without an opinion",
+    "few_devices": "1 / devices",
+    "locality": "1: one link domain (and one switch), 0.7: one socket, 0.3: spread, 0.5: unknown",
+    "fragmentation": "1 - devices left over on the best node / devices of the node",
+    "cost": "cost of the cheapest candidate / its own",
+}
+"""Every term and its unit, in the order in which they are shown."""
+
+ONE_DOMAIN, ONE_SOCKET, UNKNOWN_PLACE, SPREAD = 1.0, 0.7, 0.5, 0.3
+SEVERAL_SWITCHES = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What candidates are compared by. ``granted``: devices by ``name:type`` that were handed out
+    since the view was taken."""
+
+    ask: Ask
+    nodes: int
+    selection: Selection
+    view: ClusterView
+    weights: Weights
+    granted: Mapping[str, int]
+    speeds: Speeds
 
 
 def rank(
@@ -27,43 +57,57 @@ def rank(
     view: ClusterView,
     weights: Weights,
     granted: Mapping[str, int],
+    speeds: Speeds,
 ) -> list[Candidate]:
-    """Able candidates, best first, those in service before all others; ties are broken by name.
-
-    ``granted``: devices by ``name:type`` that were handed out since the view was taken.
-    """
-    scored = [
-        _scored(c, ask, fields, selection, view, weights, granted.get(c.gres, 0))
-        for c in candidates
-        if not c.refused
-    ]
-    return sorted(scored, key=lambda c: (bool(c.waits), -c.score, c.profile.name))
+    """Able candidates, best first, those in service before all others; ties are broken by name."""
+    scale = Scale(ask, fields.nodes, selection, view, weights, granted, speeds)
+    able = [c for c in candidates if not c.refused]
+    speed = [_speed(c, scale) for c in able] if selection.job_class.workload else []
+    fastest = max((value for value, _ in speed), default=1.0)
+    costs = [cost_of(c) for c in able]
+    cheapest = min(costs, default=1.0)
+    scored = []
+    for place, candidate in enumerate(able):
+        terms = _own_terms(candidate, scale)
+        estimated: tuple[str, ...] = ()
+        if speed:
+            value, guess = speed[place]
+            terms["speed"] = value / fastest
+            estimated = ("speed",) if guess else ()
+        terms["cost"] = cheapest / costs[place]
+        scored.append(_scored(candidate, terms, estimated, weights))
+    return sorted(scored, key=lambda c: (bool(c.waits), -c.score, c.name))
 
 
 def _scored(
-    candidate: Candidate,
-    ask: Ask,
-    fields: JobFields,
-    selection: Selection,
-    view: ClusterView,
-    weights: Weights,
-    granted: int,
+    candidate: Candidate, terms: dict[str, float], estimated: tuple[str, ...], weights: Weights
 ) -> Candidate:
-    total = sum(pool.total for pool in candidate.pools)
-    # Queued jobs and those granted meanwhile will take devices that still look free.
-    ahead = view.waiting.get(candidate.gres, 0) + granted
-    terms = {
-        "fit": _fit(candidate, ask),
-        "free_now": 1.0 if _free_nodes(candidate, ahead, fields.nodes) >= fields.nodes else 0.0,
-        "queue_ahead": 1.0 / (1.0 + ahead / max(1, total)),
-        "preference": _preference(candidate, selection),
-        "few_devices": 1.0 / candidate.devices,
-    }
     score = sum(value * getattr(weights, name) for name, value in terms.items())
-    return replace(candidate, terms=terms, score=round(score, 6))
+    return replace(candidate, terms=terms, score=round(score, 6), estimated=estimated)
+
+
+def _own_terms(candidate: Candidate, scale: Scale) -> dict[str, float]:
+    ahead, total, free = 0, 0, 0
+    # Queued jobs and those granted meanwhile will take devices that still look free.
+    ahead = scale.view.waiting.get(candidate.gres, 0) + scale.granted.get(candidate.gres, 0)
+    total = sum(pool.total for pool in candidate.pools)
+    free = sum(pool.free for pool in candidate.pools)
+    waited = max(0, ahead - free)
+    startable = _startable_nodes(candidate, free - ahead, scale)
+    return {
+        "fit": _fit(candidate, scale.ask),
+        "free_now": 1.0 if startable >= scale.nodes else 0.0,
+        "queue_ahead": 1.0 / (1.0 + waited / max(1, total)),
+        "preference": _preference(candidate, scale.selection),
+        "few_devices": 1.0 / sum(part.devices for part in candidate.parts),
+        "locality": _locality(candidate, scale.nodes),
+        "fragmentation": _fragmentation(candidate),
+    }
 
 
 def _fit(candidate: Candidate, ask: Ask) -> float:
+    if candidate.beside:
+        return 1.0  # a template is asked in sets, not in units
     shares = []
     if ask.units:
         shares.append(min(1.0, ask.units / candidate.units))
@@ -74,16 +118,28 @@ def _fit(candidate: Candidate, ask: Ask) -> float:
     return max(shares, default=1.0)
 
 
-def _free_nodes(candidate: Candidate, ahead: int, asked: int) -> int:
-    """Nodes on which it could start now, counted up to ``asked``; devices for those ``ahead`` are
+def _startable_nodes(candidate: Candidate, spare: int, scale: Scale) -> int:
+    """Nodes on which it could start now, counted up to those asked; devices for the jobs ahead are
     taken off as a whole, since nobody knows on which nodes they will be."""
-    need, devices = candidate.need, candidate.devices
-    spare = (sum(pool.free for pool in candidate.pools) - ahead) // devices
-    enough, found = min(asked, spare), 0
+    need = candidate.need
+    devices = [(part.gres, part.devices) for part in candidate.parts]
+    enough, found = min(scale.nodes, spare // candidate.devices), 0
     for pool in candidate.pools:
         if found < enough:
             found += pool.startable(devices, need.cpus, need.memory_mib, enough - found)
     return found
+
+
+def _speed(candidate: Candidate, scale: Scale) -> tuple[float, bool]:
+    """Devices of a job are taken to share its work evenly."""
+    workload = scale.selection.job_class.workload
+    each = [(scale.speeds.of(workload, p.profile), p.devices) for p in candidate.parts]
+    return sum(s.value * n for s, n in each), any(s.estimated for s, _ in each)
+
+
+def cost_of(candidate: Candidate) -> float:
+    """Cost of an hour of its devices on one node (or for one task)."""
+    return sum(part.profile.cost * part.devices for part in candidate.parts)
 
 
 def _preference(candidate: Candidate, selection: Selection) -> float:
@@ -96,3 +152,45 @@ def _preference(candidate: Candidate, selection: Selection) -> float:
         if word in words:
             return 1.0 - place / len(prefer)
     return 0.0
+
+
+def _locality(candidate: Candidate, nodes: int) -> float:
+    """How near each other the devices can be, on the best of its nodes."""
+    value = max(
+        min(_place(pool, part.gres, part.devices) for part in candidate.parts)
+        for pool in candidate.pools
+    )
+    if nodes > 1:
+        below: dict[str, int] = {}
+        for pool in candidate.pools:
+            for leaf, count in pool.leaves.items():
+                below[leaf] = below.get(leaf, 0) + count
+        if below and max(below.values()) < nodes:
+            value *= SEVERAL_SWITCHES
+    return value
+
+
+def _place(pool: Pool, gres: str, devices: int) -> float:
+    if devices == 1:
+        return ONE_DOMAIN
+    facts = pool.facts_of(gres)
+    if facts.domains and facts.domains[0] >= devices:
+        return ONE_DOMAIN
+    if facts.sockets:
+        return ONE_SOCKET if facts.sockets[0] >= devices else SPREAD
+    if gres == pool.gres and pool.device_sockets:
+        # Slurm tells the sockets, not how many devices each has: as many at least.
+        return ONE_SOCKET if -(-pool.count // len(pool.device_sockets)) >= devices else SPREAD
+    return UNKNOWN_PLACE
+
+
+def _fragmentation(candidate: Candidate) -> float:
+    """Of the first type; on a node that is full now it counts as if all were free later."""
+    devices, best = candidate.devices, 0.0
+    for pool in candidate.pools:
+        if not pool.count:
+            continue
+        left = next((free - devices for free in pool.frees if free >= devices), None)
+        full = max(0, pool.count - devices)
+        best = max(best, 1.0 - min(full, full if left is None else left) / pool.count)
+    return best

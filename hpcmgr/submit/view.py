@@ -10,6 +10,7 @@ from hpcmgr.slurm.capability import Release
 from hpcmgr.slurm.hostlist import expand
 from hpcmgr.slurm.state import ClusterState, NodeState, Reservation
 from hpcmgr.slurm.tres import parse_gres_list
+from hpcmgr.submit.facts import NOTHING_KNOWN, Known
 from hpcmgr.submit.pool import Pool, make_pools
 
 
@@ -51,7 +52,9 @@ class ClusterView:
         return [r for r in self.state.reservations if r.name in asked]
 
 
-def make_view(state: ClusterState, library: ProfileLibrary) -> ClusterView:
+def make_view(
+    state: ClusterState, library: ProfileLibrary, known: Known = NOTHING_KNOWN
+) -> ClusterView:
     """Index ``state`` by device type.
 
     Raises:
@@ -62,7 +65,7 @@ def make_view(state: ClusterState, library: ProfileLibrary) -> ClusterView:
         for key in node.gres:
             by_key.setdefault(key, []).append(node)
     types = tuple(
-        (profile, make_pools(profile.gres_key, by_key[profile.gres_key]))
+        (profile, make_pools(profile.gres_key, by_key[profile.gres_key], known))
         for profile in library.profiles
         if profile.gres_key in by_key
     )

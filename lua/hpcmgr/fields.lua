@@ -30,13 +30,14 @@ local NUMBERS = {
 -- The only fields an answer may set. Order matters to nobody but a reader of the log.
 local WRITABLE_STRINGS = {
     "gres", "tres_per_job", "tres_per_socket", "tres_per_task", "cpus_per_tres", "mem_per_tres",
-    "features", "admin_comment",
+    "features", "exc_nodes", "admin_comment",
 }
 local WRITABLE_NUMBERS = {
     "sockets_per_node", "num_tasks", "cpus_per_task", "pn_min_cpus", "min_cpus",
-    "min_mem_per_node", "ntasks_per_tres",
+    "min_mem_per_node", "ntasks_per_tres", "req_switch", "wait4switch",
 }
 local STRING_LIMIT = 1024      -- Slurm's own for these fields; admin_comment has none
+local NODES_LIMIT = 16384      -- and more for lists of nodes
 local NUMBER_LIMIT = 2147483648
 
 local function set_of(list)
@@ -157,7 +158,7 @@ local function string_fault(key, value)
         if value ~= "" and value:sub(1, 7) ~= "hpcmgr:" then
             return "admin_comment does not start with hpcmgr:"
         end
-    elseif #value > STRING_LIMIT then
+    elseif #value > (key == "exc_nodes" and NODES_LIMIT or STRING_LIMIT) then
         return key .. " is too long"
     end
     if value:find("%c") then

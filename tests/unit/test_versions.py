@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcmgr.versions import compare, parts, starts_with
+from hpcmgr.versions import Range, compare, parts, starts_with
 
 
 @pytest.mark.parametrize(
@@ -61,3 +61,34 @@ def test_it_is_an_order(a: str, b: str, c: str) -> None:
     if compare(a, b) <= 0 and compare(b, c) <= 0:
         assert compare(a, c) <= 0
     assert parts(a) == parts(a.strip())
+
+
+@pytest.mark.parametrize(
+    ("asked", "oldest", "newest", "meets"),
+    [
+        (">=12.4", None, "12.4", True),
+        (">=12.4", None, "12.2", False),
+        (">=12.4.1", None, "12.4", True),
+        (">12.4", None, "12.4", False),
+        (">12.4", None, "12.6", True),
+        ("==11.8", None, "12.4", True),
+        ("12.6", None, "12.4", False),
+        (">=11,<12", None, "12.4", True),
+        ("<5.0", "5.3", "6.3", False),
+        ("<=5.3", "5.3", "6.3", True),
+        ("==5.2", "5.3", "6.3", False),
+        (">=8.0, <9", "8.0", "8.5", True),
+    ],
+)
+def test_a_range_is_met_where_some_served_version_lies_in_it(
+    asked: str, oldest: str | None, newest: str, meets: bool
+) -> None:
+    """A newer driver serves older programs; versions are first parts."""
+    assert Range.parse(asked).meets(oldest, newest) is meets
+
+
+@pytest.mark.parametrize("text", ["", ">=", "~12", ">= twelve", "12.4,,13", "12 4"])
+def test_what_is_no_range_is_refused(text: str) -> None:
+    """With an example of what is."""
+    with pytest.raises(ValueError, match=r"such as '>=12\.4'"):
+        Range.parse(text)

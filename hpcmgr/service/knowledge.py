@@ -1,0 +1,107 @@
+"""What the service knows besides Slurm's own state, and the policy that it decides by.
+
+Inventories are read in the background, only those that changed since; of each only what a decision
+takes is kept. A broken file, or none at all, changes nothing: what was known stays.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from hpcmgr.admit import Policy, make_policy
+from hpcmgr.configure import library_of
+from hpcmgr.errors import InventoryError
+from hpcmgr.inventory.store import load
+from hpcmgr.profile import ProfileLibrary
+from hpcmgr.profile.performance import load as load_table
+from hpcmgr.settings import Site
+from hpcmgr.submit.facts import Known, NodeFacts, node_facts
+
+log = logging.getLogger(__name__)
+
+_REST_SECONDS = 0.002
+"""Between two files: answers come first."""
+
+Stamp = tuple[int, int]
+
+
+def policy_of(site: Site) -> Policy:
+    """Everything that decisions rest on and that does not change while the service runs.
+
+    Raises:
+        ConfigError: site.yaml, a profile or a performance table is wrong.
+    """
+    library = library_of(site)
+    table = load_table(site.performance)
+    for problem in table.unknown_profiles(library):
+        log.warning("performance table: %s", problem)
+    return make_policy(site, library, table)
+
+
+class Knowledge:
+    """Facts of all nodes. Used by one thread."""
+
+    def __init__(
+        self, site: Site, library: ProfileLibrary, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._site = site
+        self._library = library
+        self._clock = clock
+        self._next = float("-inf")
+        self._seen: dict[str, Stamp] = {}
+        self._facts: dict[str, NodeFacts] = {}
+        self._equal: dict[frozenset[object], NodeFacts] = {}
+        self._failing = ""
+        self._leaves = leaves_of(site)
+
+    def known(self) -> Known:
+        """What is known now; looks at the files each ``service.inventory_refresh`` seconds."""
+        if self._clock() >= self._next:
+            self._next = self._clock() + self._site.service.inventory_refresh
+            self._look()
+        return Known(dict(self._facts), self._leaves)
+
+    def _look(self) -> None:
+        try:
+            paths = sorted(p for p in self._site.inventory.glob("*.json") if p.name[0] != ".")
+        except OSError as error:
+            self._complain(f"{self._site.inventory}: {error.strerror}")
+            return
+        problem = ""
+        for path in paths:
+            try:
+                self._take(path)
+            except (OSError, InventoryError) as error:
+                problem = str(error)
+        gone = set(self._seen) - {path.stem for path in paths}
+        for node in gone:
+            del self._seen[node]
+            self._facts.pop(node, None)
+        self._complain(problem)
+
+    def _take(self, path: Path) -> None:
+        status = path.stat()
+        stamp = (status.st_mtime_ns, status.st_size)
+        if self._seen.get(path.stem) == stamp:
+            return
+        self._seen[path.stem] = stamp
+        facts = node_facts(load(path), self._library)
+        # Nodes of a cluster are much alike: each sort is kept once.
+        self._facts[path.stem] = self._equal.setdefault(frozenset(facts.items()), facts)
+        time.sleep(_REST_SECONDS)
+
+    def _complain(self, problem: str) -> None:
+        """Say once that an inventory cannot be read."""
+        if problem and problem != self._failing:
+            log.warning("inventory: %s", problem)
+        self._failing = problem
+
+
+def leaves_of(site: Site) -> dict[str, str]:
+    """Node → the switch of site.yaml's fabric that it hangs on."""
+    return {
+        node: name for name, switch in site.fabric.items() if switch.nodes for node in switch.below
+    }
