@@ -7,14 +7,15 @@ plan sorts devices once, by GRES name, type and the order of the runtime, and no
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hpcmgr.errors import PlanError
-from hpcmgr.inventory import CpuTopology, NodeInventory
+from hpcmgr.inventory import CpuTopology, Device, DeviceLink, NodeInventory
 from hpcmgr.inventory.numa_sockets import by_numa
 from hpcmgr.profile import DeviceProfile, ProfileLibrary
-from hpcmgr.settings import NodeGroup, Site
+from hpcmgr.settings import NodeGroup, Sharing, Site
 
 NEUTRAL = ("compute", "vram")
 NO_ENV = ("no_gpu_env",)
@@ -22,18 +23,29 @@ NO_ENV = ("no_gpu_env",)
 
 @dataclass(frozen=True, slots=True)
 class PlannedDevice:
-    """One schedulable device. ``files`` as gres.conf names them, ``socket`` as Slurm counts it."""
+    """One schedulable device: a whole one, or a slice of one. ``files`` as gres.conf names them,
+    ``socket`` as Slurm counts it, ``key`` the device's in the inventory, ``place`` the slice's
+    among its device's; ``links`` to each device of its GRES name, itself -1, () for none."""
 
     profile: DeviceProfile
     files: tuple[str, ...]
     socket: int | None
     index: int | None
     uuid: str | None
+    key: str = ""
+    place: int = 0
+    sharing: Sharing | None = None
+    links: tuple[int, ...] = ()
+
+    @property
+    def own_files(self) -> tuple[str, ...]:
+        """Files that no other device has; slices of one GPU share its first ones."""
+        return self.files[-1:] if self.profile.slice_of else self.files
 
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """One node line and its devices. ``gres`` is ordered: ``{"gpu:a100": 1, "compute": 24}``."""
+    """One node line and its devices. ``gres`` is ordered: ``{"gpu:t4": 2, "shard": 8, …}``."""
 
     name: str
     sockets: int
@@ -76,6 +88,8 @@ class ClusterPlan:
         for node in self.nodes:
             for device in node.devices:
                 names.setdefault(device.profile.gres.name, set()).add(device.profile.gres.type)
+                if device.sharing is not None:
+                    names.setdefault(device.sharing.name, set())
         typed = [
             tres
             for name in sorted(names)
@@ -96,7 +110,9 @@ def make_plan(
         _plan_node(inventory, library, site)
         for inventory in sorted(inventories, key=lambda i: i.node)
     )
-    names = {d.profile.gres.name for node in nodes for d in node.devices}
+    devices = [device for node in nodes for device in node.devices]
+    names = {d.profile.gres.name for d in devices}
+    names |= {d.sharing.name for d in devices if d.sharing is not None}
     return ClusterPlan(nodes, site, tuple(sorted({*names, *NEUTRAL})))
 
 
@@ -104,6 +120,7 @@ def _plan_node(inventory: NodeInventory, library: ProfileLibrary, site: Site) ->
     groups = site.group_values(inventory.node)
     cpu = _processors(inventory, groups)
     devices, notes = _plan_devices(inventory, library, cpu)
+    devices = _with_links(_with_sharing(inventory.node, devices, site), inventory.links)
     return NodePlan(
         name=inventory.node,
         sockets=cpu.sockets,
@@ -125,29 +142,64 @@ def _plan_devices(
     planned: list[PlannedDevice] = []
     notes: list[str] = []
     sockets = {numa.id: numa.socket for numa in cpu.numa}
+
+    def socket(device: Device) -> int | None:
+        return None if device.numa_node is None else sockets.get(device.numa_node)
+
     for device in inventory.devices:
         profile = library.get(device.profile) if device.profile else library.match(device)
         if profile is None:
             notes.append(f"{device.key} {device.model!r}: no profile, not schedulable")
+        elif device.sliced or device.slices:
+            pieces, said = _slices(device, profile, library)
+            planned += [replace(piece, socket=socket(device)) for piece in pieces]
+            notes += said
         elif not device.files:
             notes.append(f"{device.key} {device.model!r}: no device node found, not schedulable")
         else:
-            socket = sockets.get(device.numa_node) if device.numa_node is not None else None
-            planned.append(PlannedDevice(profile, device.files, socket, device.index, device.uuid))
+            planned.append(
+                PlannedDevice(
+                    profile, device.files, socket(device), device.index, device.uuid, device.key
+                )
+            )
     _refuse_shared_files(inventory.node, planned)
     planned.sort(key=lambda d: (d.profile.gres.name, d.profile.gres.type, _runtime_order(d)))
     return tuple(planned), notes
 
 
-def _runtime_order(device: PlannedDevice) -> tuple[int, tuple[str, ...]]:
-    return (device.index if device.index is not None else 1 << 30, device.files)
+def _slices(
+    device: Device, profile: DeviceProfile, library: ProfileLibrary
+) -> tuple[list[PlannedDevice], list[str]]:
+    """The slices of a device that is cut, and a note on each that cannot be scheduled. The device
+    itself never is: a job would hold what others have slices of."""
+    pieces: list[PlannedDevice] = []
+    notes: list[str] = []
+    if not device.slices:
+        notes.append(f"{device.key} {device.model!r}: to be cut, has no slices, not schedulable")
+    for place, piece in enumerate(device.slices):
+        what = f"{device.key} slice {piece.name}"
+        kind = library.slice_of(profile, piece.name)
+        if kind is None:
+            notes.append(f"{what}: not in the slicing table of {profile.name}, not schedulable")
+        elif not piece.files:
+            notes.append(f"{what}: no device nodes found, not schedulable")
+        else:
+            pieces.append(
+                PlannedDevice(kind, piece.files, None, device.index, piece.uuid, device.key, place)
+            )
+    return pieces, notes
+
+
+def _runtime_order(device: PlannedDevice) -> tuple[int, int, tuple[str, ...]]:
+    return (device.index if device.index is not None else 1 << 30, device.place, device.files)
 
 
 def _refuse_shared_files(node: str, devices: list[PlannedDevice]) -> None:
     seen: set[str] = set()
+    shared = {file for d in devices for file in d.files if file not in d.own_files}
     for device in devices:
-        for file in device.files:
-            if file in seen:
+        for file in device.own_files:
+            if file in seen or file in shared:
                 raise PlanError(
                     f"{node}: {file} belongs to two devices",
                     "run 'hpcmgr discover' there: two sources disagree about device nodes",
@@ -155,10 +207,63 @@ def _refuse_shared_files(node: str, devices: list[PlannedDevice]) -> None:
             seen.add(file)
 
 
+def _with_sharing(
+    node: str, devices: tuple[PlannedDevice, ...], site: Site
+) -> tuple[PlannedDevice, ...]:
+    """Devices with how they are shared. Slices are not shared: they are shares."""
+    wanted = site.sharing_on(node)
+    shared = tuple(replace(d, sharing=wanted.get(d.profile.name)) for d in devices)
+    sorts = {d.sharing.name for d in shared if d.sharing is not None}
+    if len(sorts) > 1:
+        raise PlanError(
+            f"{node}: site.yaml shares some devices by shard and others by mps",
+            "take one for all devices of a node: with both, Slurm gives a device to a job that "
+            "others have shares of",
+        )
+    for device in shared:
+        if device.sharing is not None and device.profile.gres.name != "gpu":
+            raise PlanError(
+                f"{node}: {device.profile.name} cannot be shared by {device.sharing.name}: Slurm "
+                f"shares devices named gpu only, these are {device.profile.gres.name}",
+                f"take {device.profile.name} out of sharing in site.yaml",
+            )
+    return shared
+
+
+def _with_links(
+    devices: tuple[PlannedDevice, ...], links: Iterable[DeviceLink]
+) -> tuple[PlannedDevice, ...]:
+    """Devices with their links to the others of their GRES name, in Slurm's order. Slurm takes
+    links of all devices of a name or of none; where all pairs are alike they say nothing."""
+    strength = {frozenset((link.a, link.b)): _strength(link) for link in links}
+    found: list[PlannedDevice] = []
+    for name in dict.fromkeys(d.profile.gres.name for d in devices):
+        group = [d for d in devices if d.profile.gres.name == name]
+        matrix = [
+            tuple(-1 if a is b else strength.get(frozenset((a.key, b.key)), 0) for b in group)
+            for a in group
+        ]
+        differ = len({n for row in matrix for n in row if n >= 0}) > 1
+        if differ and not any(d.profile.slice_of for d in group):
+            group = [replace(d, links=row) for d, row in zip(group, matrix, strict=True)]
+        found += group
+    return tuple(found)
+
+
+def _strength(link: DeviceLink) -> int:
+    """Slurm wants a number of links: ``NV4`` tells four, other words one, a way over PCIe none."""
+    if not link.direct:
+        return 0
+    number = re.search(r"[0-9]{1,3}$", link.kind)
+    return int(number[0]) if number else 1
+
+
 def _counts(devices: tuple[PlannedDevice, ...]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for device in devices:
         counts[device.profile.gres_key] = counts.get(device.profile.gres_key, 0) + 1
+    for sharing in (d.sharing for d in devices if d.sharing is not None):
+        counts[sharing.name] = counts.get(sharing.name, 0) + sharing.shares
     neutral = [d.profile for d in devices if d.profile.booked_units is not None]
     if neutral:
         counts["compute"] = sum(p.booked_units or 0 for p in neutral)

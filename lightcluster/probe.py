@@ -13,13 +13,15 @@ from lightcluster.cluster import LightCluster
 
 LOOK = r"""
 look() {
-    for name in CUDA_VISIBLE_DEVICES ASCEND_RT_VISIBLE_DEVICES HPCMGR_DEVICES HPCMGR_GRES \
+    for name in CUDA_VISIBLE_DEVICES ASCEND_RT_VISIBLE_DEVICES ASCEND_VISIBLE_DEVICES \
+        CUDA_MPS_ACTIVE_THREAD_PERCENTAGE HPCMGR_DEVICES HPCMGR_GRES \
         HPCMGR_PROFILE HPCMGR_RUNTIME SLURM_NTASKS SLURM_TASKS_PER_NODE SLURM_CPUS_PER_TASK \
         SLURM_CPUS_ON_NODE SLURMD_NODENAME; do
         eval "set=\${$name+set} value=\${$name-}"
         [ -n "$set" ] && echo "$1 env $name=$value"
     done
-    for file in /dev/nvidia[0-9]* /dev/davinci[0-9]*; do
+    for file in /dev/nvidia[0-9]* /dev/davinci[0-9]* /dev/vdavinci[0-9]* \
+        /dev/nvidia-caps/nvidia-cap[0-9]*; do
         [ -e "$file" ] || continue
         if said=$( (exec 3<"$file") 2>&1 ); then said=opened; fi
         case $said in

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hpcmgr.slurm.state import without_share_types
 from hpcmgr.verify.configuration import Configuration, GresRecord, Node
 
 Item = tuple[str, ...]
@@ -90,8 +91,8 @@ def _device_items(record: GresRecord) -> list[Item]:
 
 
 def expected_gres(configuration: Configuration) -> dict[str, dict[str, int]]:
-    """Counts that every node should register, by ``name:type``."""
-    return {name: _counts(node) for name, node in configuration.nodes.items()}
+    """Counts that every node should register, by ``name:type``; of shares by name."""
+    return {name: without_share_types(_counts(node)) for name, node in configuration.nodes.items()}
 
 
 def _counts(node: Node) -> dict[str, int]:

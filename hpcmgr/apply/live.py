@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from hpcmgr.plan import NEUTRAL
 from hpcmgr.slurm.command import Output, run
 from hpcmgr.slurm.hostlist import expand
-from hpcmgr.slurm.state import parse_nodes, parse_record
+from hpcmgr.slurm.state import parse_nodes, parse_record, without_share_types
 
 Runner = Callable[..., Output]
 
@@ -129,7 +129,7 @@ def parse_live(text: str) -> Iterable[LiveNode]:
                 name=node.name,
                 state=node.state,
                 reason=_REASON.sub("", node.reason),
-                gres=node.gres,
+                gres=without_share_types(node.gres),
                 used=node.used,
                 started=None if started in {"None", "Unknown", ""} else started,
             )

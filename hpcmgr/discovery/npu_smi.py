@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from hpcmgr.discovery import npu_smi_text, topo_matrix
+from hpcmgr.discovery import npu_smi_text, npu_vnpu, topo_matrix
 from hpcmgr.discovery.host import Host
 from hpcmgr.discovery.npu_numbers import ChipNumbers, device_numbers, physical_ids
 from hpcmgr.discovery.npu_smi_text import MappingRow, Table, TableRow
@@ -63,6 +63,7 @@ class NpuSmi:
             _facts(chip, rows.get(chip), mapped.get(chip), phys.get(chip), details, shared, table)
             for chip in chips
         )
+        devices = _with_vnpus(host, devices, phys, session)
         links = _links(devices, mapped, phys, session)
         state = "broken" if session.problems else "present"
         report = SourceReport(name=self.name, state=state, detail=_told(session))
@@ -220,6 +221,24 @@ def _facts(
         firmware=known(own.get("Firmware Version")) or known(card.get("Firmware Version")),
         health=_health(chip, row.health if row else None, details),
     )
+
+
+def _with_vnpus(
+    host: Host, devices: tuple[DeviceFacts, ...], phys: dict[Chip, int], session: _Session
+) -> tuple[DeviceFacts, ...]:
+    """The tool is asked only about chips that have device nodes of vNPUs."""
+    found = []
+    for device in devices:
+        npu, _, chip = device.ref.removeprefix("NPU").partition(".")
+        present = npu_vnpu.numbers(host, phys.get((int(npu), int(chip))))
+        if present:
+            named = npu_vnpu.parse(session.text("-t", "info-vnpu", "-i", npu, "-c", chip))
+            untold = sorted(present - set(named))
+            session.problems += [f"does not tell what /dev/vdavinci{n} is" for n in untold]
+            pieces = npu_vnpu.slices(present, named)
+            device = replace(device, sliced=True, slices=pieces)
+        found.append(device)
+    return tuple(found)
 
 
 def _health(chip: Chip, said: str | None, details: _Details) -> Health:

@@ -56,7 +56,7 @@ class NvidiaSmi:
         listed = nvidia_mig.parse_list(ask(host, ("nvidia-smi", "-L")).text)
         minors = nvidia_mig.read_minors(host)
         return [
-            replace(device, slices=nvidia_mig.slices(gpu, listed, minors))
+            replace(device, sliced=True, slices=nvidia_mig.slices(gpu, listed, minors))
             if nvidia_mig.is_enabled(gpu)
             else device
             for gpu, device in zip(log.gpus, devices, strict=True)

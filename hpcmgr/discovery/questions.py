@@ -86,6 +86,7 @@ FILES: tuple[str, ...] = (
 """Where makers write the versions of what is installed; 'hpcmgr doctor' compares them."""
 
 NPU_DETAILS = ("board", "health", "usages", "memory")
+CHIP_DETAILS = ("info-vnpu",)
 _CARD = re.compile(r"^(?:Card\s+|\|\s*)([0-9]{1,4})\s*(?:$|/)", re.MULTILINE)
 _MOST = 64
 
@@ -108,6 +109,9 @@ def _npu_smi(answers: Mapping[Argv, CommandResult]) -> Iterator[Argv]:
             yield asked
             for chip in sorted(chip for card, chip in chips if card == npu):
                 yield (*asked, "-c", str(chip))
+        for detail in CHIP_DETAILS:
+            for chip in sorted(chip for card, chip in chips if card == npu):
+                yield ("npu-smi", "info", "-t", detail, "-i", str(npu), "-c", str(chip))
 
 
 def _cnmon(answers: Mapping[Argv, CommandResult]) -> Iterator[Argv]:

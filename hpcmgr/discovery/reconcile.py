@@ -16,12 +16,12 @@ from hpcmgr.discovery import amd_ids
 from hpcmgr.discovery.host import Host
 from hpcmgr.discovery.registry import ANSWERING, TOOLS
 from hpcmgr.discovery.source import Collected, DeviceFacts
-from hpcmgr.inventory import Device, DeviceLink, Health, Nic, SourceReport
+from hpcmgr.inventory import Device, DeviceLink, Health, Nic, Slice, SourceReport
 from hpcmgr.inventory.pci_address import sort_key
 from hpcmgr.profile import ProfileLibrary
 
 _MERGED = ("model", "pci_id", "index", "files", "uuid", "serial", "memory_mib", "driver",
-           "firmware", "runtime_version", "slices")  # fmt: skip
+           "firmware", "runtime_version", "sliced", "slices")  # fmt: skip
 _COMPARED = ("pci_id", "index", "files", "uuid", "serial", "driver")
 _WORST = {"failed": 0, "degraded": 1, "unknown": 2, "ok": 3}
 
@@ -152,9 +152,17 @@ def _device(
             **merged,
             "model": merged["model"] or _unnamed(merged["pci_id"]),
             "files": () if missing else files,
-            "slices": merged["slices"] or (),
+            "sliced": bool(merged["sliced"]),
+            "slices": tuple(_with_nodes(piece, present) for piece in merged["slices"] or ()),
         },
     )
+
+
+def _with_nodes(piece: Slice, present: frozenset[str] | None) -> Slice:
+    """A slice of which a device node is missing has none: slurmd would not start with it."""
+    if present is None or present.issuperset(piece.files):
+        return piece
+    return piece.model_copy(update={"files": ()})
 
 
 def _numa_node(group: _Group) -> int | None:

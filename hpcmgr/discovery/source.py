@@ -55,6 +55,7 @@ class DeviceFacts:
     firmware: str | None = None
     runtime_version: str | None = None
     health: Health | None = None
+    sliced: bool | None = None
     slices: tuple[Slice, ...] = ()
     bound: str | None = None
     passthrough: bool = False

@@ -49,7 +49,8 @@ class Health(Frozen):
 
 
 class Slice(Frozen):
-    """A hardware slice of a device (MIG, vNPU, CPX…), ``files`` in the order Slurm needs."""
+    """A hardware slice of a device (MIG, vNPU), under the name that its tool gives it. ``files`` in
+    the order Slurm needs; the last is the one that no other slice has."""
 
     name: str
     uuid: str | None = None
@@ -62,7 +63,8 @@ class Device(Frozen):
 
     ``index`` is its number in its vendor's runtime (what a visible-devices variable counts), which
     need not be the number in the name of its device node. ``chip`` tells devices apart that share
-    one PCI address.
+    one PCI address. ``sliced``: it is cut into ``slices``, or waits to be, and cannot be used
+    whole.
     """
 
     vendor: str
@@ -82,6 +84,7 @@ class Device(Frozen):
     firmware: str | None = None
     runtime_version: str | None = None
     health: Health = Health()
+    sliced: bool = False
     slices: tuple[Slice, ...] = ()
     shares: int = 0
     conflicts: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ never written.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from hpcmgr.plan import NEUTRAL, ClusterPlan, NodePlan, PlannedDevice
@@ -28,6 +29,7 @@ class GresRecord:
     file: str = ""
     multiple_files: str = ""
     cores: str = ""
+    links: str = ""
     flags: str = ""
 
 
@@ -55,13 +57,14 @@ def _gres_conf(plan: ClusterPlan) -> str:
 
 
 def gres_records(node: NodePlan) -> list[GresRecord]:
-    """The records of one node in Slurm's order: devices, then counts."""
+    """The records of one node in Slurm's order: devices, shares of them, then counts."""
     records: list[GresRecord] = []
     for name in dict.fromkeys(d.profile.gres.name for d in node.devices):
         devices = node.of_name(name)
         # Slurm refuses cores on some records of a name only: all or none.
         with_cores = all(device.socket is not None for device in devices)
         records += _device_records(node, devices, with_cores=with_cores)
+    records += _share_records(node)
     records += [
         GresRecord(name, count=node.gres[name], flags="CountOnly")
         for name in NEUTRAL
@@ -70,25 +73,49 @@ def gres_records(node: NodePlan) -> list[GresRecord]:
     return records
 
 
-def _device_records(
-    node: NodePlan, devices: tuple[PlannedDevice, ...], *, with_cores: bool
-) -> list[GresRecord]:
+def _share_records(node: NodePlan) -> list[GresRecord]:
+    """Shares of each device that has any; type and cores are the device's, Slurm takes them from
+    there."""
     records: list[GresRecord] = []
-    run: list[PlannedDevice] = []
-    for device in (*devices, None):
-        if run and (device is None or not _same_record(run[-1], device, with_cores=with_cores)):
-            records.append(_record(node, run, with_cores=with_cores))
-            run = []
-        if device is not None:
-            run.append(device)
+    for run in _runs(tuple(d for d in node.devices if d.sharing is not None), _same_shares):
+        sharing = run[0].sharing
+        if sharing is not None:
+            count = sharing.shares * len(run)
+            records.append(GresRecord(sharing.name, count=count, file=_files(run)))
     return records
 
 
-def _same_record(a: PlannedDevice, b: PlannedDevice, *, with_cores: bool) -> bool:
+def _same_shares(a: PlannedDevice, b: PlannedDevice) -> bool:
+    return a.sharing == b.sharing and _follows(a, b)
+
+
+def _device_records(
+    node: NodePlan, devices: tuple[PlannedDevice, ...], *, with_cores: bool
+) -> list[GresRecord]:
+    def same(a: PlannedDevice, b: PlannedDevice) -> bool:
+        if a.profile.gres != b.profile.gres or (with_cores and a.socket != b.socket):
+            return False
+        return not a.links and _follows(a, b)  # links are one device a record
+
+    return [_record(node, run, with_cores=with_cores) for run in _runs(devices, same)]
+
+
+def _runs(
+    devices: tuple[PlannedDevice, ...], same: Callable[[PlannedDevice, PlannedDevice], bool]
+) -> list[list[PlannedDevice]]:
+    """Neighbours that may stand in one record together."""
+    runs: list[list[PlannedDevice]] = []
+    for device in devices:
+        if runs and same(runs[-1][-1], device):
+            runs[-1].append(device)
+        else:
+            runs.append([device])
+    return runs
+
+
+def _follows(a: PlannedDevice, b: PlannedDevice) -> bool:
     """Whether ``b`` may follow ``a`` in one record: File=/dev/x[0-1] keeps the order only if the
     numbers follow each other."""
-    if a.profile.gres != b.profile.gres or (with_cores and a.socket != b.socket):
-        return False
     if len(a.files) != 1 or len(b.files) != 1:
         return False
     (stem_a, number_a), (stem_b, number_b) = _numbered(a.files[0]), _numbered(b.files[0])
@@ -96,20 +123,25 @@ def _same_record(a: PlannedDevice, b: PlannedDevice, *, with_cores: bool) -> boo
 
 
 def _record(node: NodePlan, run: list[PlannedDevice], *, with_cores: bool) -> GresRecord:
-    first, last = run[0], run[-1]
-    gres = first.profile.gres
-    file = first.files[0]
-    if len(run) > 1:
-        stem, low = _numbered(file)
-        file = f"{stem}[{low}-{_numbered(last.files[0])[1]}]"
+    first = run[0]
+    gres, several = first.profile.gres, len(first.files) > 1
     return GresRecord(
         name=gres.name,
         type=gres.type,
-        file=file if len(first.files) == 1 else "",
-        multiple_files=",".join(first.files) if len(first.files) > 1 else "",
+        file="" if several else _files(run),
+        multiple_files=",".join(first.files) if several else "",
         cores=_cores(node, first.socket) if with_cores else "",
+        links=",".join(map(str, first.links)),
         flags=",".join(node.env_flags(gres.name)),
     )
+
+
+def _files(run: list[PlannedDevice]) -> str:
+    file = run[0].files[0]
+    if len(run) == 1:
+        return file
+    stem, low = _numbered(file)
+    return f"{stem}[{low}-{_numbered(run[-1].files[0])[1]}]"
 
 
 def _cores(node: NodePlan, socket: int | None) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from hpcmgr.plan import NO_ENV, NodePlan, PlannedDevice
 from hpcmgr.render.environment import fill
 
@@ -10,38 +12,52 @@ DEVICE_TABLE = "/etc/hpcmgr/devices"
 
 def render_node(node: NodePlan) -> dict[str, str]:
     """File name (below /etc/hpcmgr) → text."""
+    told = _told_by_prolog(node)
     return {
-        "devices": fill(
-            "devices.j2", rows=[_row(device, _brands_mix(node, device)) for device in node.devices]
-        ),
+        "devices": fill("devices.j2", rows=[_row(device, told) for device in node.devices]),
         "task_prolog.sh": fill("task_prolog.sh.j2", table=DEVICE_TABLE),
     }
 
 
-def _brands_mix(node: NodePlan, device: PlannedDevice) -> bool:
-    """Whether Slurm is told to set no variable, since another brand has the same GRES name."""
-    flags = node.env_flags(device.profile.gres.name)
-    return flags == NO_ENV and device.profile.gres.flags != NO_ENV
+def _told_by_prolog(node: NodePlan) -> frozenset[str]:
+    """Variables of which Slurm's word does not count on this node: it is told to set none, since
+    brands share a GRES name, or it would give a number to a slice, which has none."""
+    told = set()
+    for device in node.devices:
+        visible = device.profile.visible
+        if visible is None:
+            continue
+        silent = node.env_flags(device.profile.gres.name) == NO_ENV
+        if device.profile.slice_of or (silent and device.profile.gres.flags != NO_ENV):
+            told.add(visible.variable)
+    return frozenset(told)
 
 
-def _row(device: PlannedDevice, mixed: bool) -> tuple[str, ...]:
+def _row(device: PlannedDevice, told: frozenset[str]) -> tuple[str, ...]:
     """files, gres, profile, runtime, variable, how it counts, number, units, GiB of memory.
 
     The first file is what the prolog tries to open. ``-`` stands for what is not known, and for no
     variable to set: none is known, or Slurm sets it itself.
     """
     profile, visible = device.profile, device.profile.visible
-    head = (",".join(_render_nodes_first(device)), profile.gres_key, profile.name, profile.runtime)
+    head = (",".join(_tried_first(device)), profile.gres_key, profile.name, profile.runtime)
     tail = (str(profile.booked_units or "-"), str(profile.memory_gib or "-"))
-    if visible is not None and visible.slurm and mixed:
-        # As Slurm itself would: 0, 1, … of what the step may open.
-        return (*head, visible.variable, "local", "-", *tail)
-    if visible is None or visible.slurm:
+    if visible is None or (visible.slurm and visible.variable not in told):
         return (*head, "-", "-", "-", *tail)
-    number = {"index": device.index, "local": None, "uuid": device.uuid}[visible.by]
-    return (*head, visible.variable, visible.by, "-" if number is None else str(number), *tail)
+    # Slurm itself would count 0, 1, … of what the step may open.
+    by = "local" if visible.slurm else visible.by
+    numbers = {"index": device.index, "local": None, "uuid": device.uuid, "node": _node(device)}
+    number = numbers[by]
+    return (*head, visible.variable, by, "-" if number is None else str(number), *tail)
 
 
-def _render_nodes_first(device: PlannedDevice) -> list[str]:
-    """Users may open a render node; a card node is often for the group video alone."""
-    return sorted(device.files, key=lambda file: "renderD" not in file)
+def _node(device: PlannedDevice) -> int | None:
+    found = re.search(r"[0-9]+$", device.own_files[-1])
+    return int(found[0]) if found else None
+
+
+def _tried_first(device: PlannedDevice) -> list[str]:
+    """A slice's own file: several jobs may open its GPU's. Of others the render node: a card node
+    is often for the group video alone."""
+    own = sorted(device.own_files, key=lambda file: "renderD" not in file)
+    return [*own, *(file for file in device.files if file not in own)]

@@ -10,6 +10,7 @@ from hpcmgr.settings.fabric import Switch
 from hpcmgr.settings.fields import split_address
 from hpcmgr.settings.nodes import NodeGroup
 from hpcmgr.settings.service import Weights
+from hpcmgr.settings.sharing import Sharing
 from hpcmgr.settings.site import Site, load_site, override_fields
 from hpcmgr.settings.slurm import Apply
 
@@ -17,6 +18,7 @@ __all__ = [
     "Apply",
     "JobClass",
     "NodeGroup",
+    "Sharing",
     "Site",
     "Switch",
     "Weights",

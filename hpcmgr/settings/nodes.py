@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from hpcmgr.settings.fields import Hostlist, NodeWord, Section
+from hpcmgr.settings.sharing import Sharing
 
 
 class NodeGroup(Section):
@@ -31,5 +32,8 @@ class NodeGroup(Section):
     """RealMemory at most (MiB)."""
     reserve_mib: int | None = Field(None, ge=0)
     """Memory left to the system (MiB)."""
+    sharing: dict[str, Sharing | None] = {}
+    """Devices of these nodes that several jobs use at once, by profile: `{t4: {shard: 4}}`; `null`
+    takes back what the key `sharing` of the site says."""
     options: dict[Annotated[str, Field(pattern=r"^[A-Za-z]+$")], str | int] = {}
     """More for the NodeName line, as it stands: `{Weight: 10}`."""

@@ -16,6 +16,7 @@ from hpcmgr.settings.nodes import NodeGroup
 from hpcmgr.settings.profiles import Profiles
 from hpcmgr.settings.rebind import Rebind
 from hpcmgr.settings.service import Service, Weights
+from hpcmgr.settings.sharing import Sharing
 from hpcmgr.settings.slurm import Apply, Billing, Cgroup, Slurm
 from hpcmgr.slurm.hostlist import expand
 from hpcmgr.yamlfile import load_model
@@ -47,6 +48,9 @@ class Site(Section):
     ([performance.md](performance.md))."""
     nodes: tuple[NodeGroup, ...] = ()
     """What holds for some nodes: a list of groups."""
+    sharing: dict[str, Sharing] = {}
+    """Devices that several jobs use at once, on every node, by profile: `{t4: {shard: 4}}`. See
+    [slicing.md](slicing.md)."""
     classes: dict[Word, JobClass] = {}
     """What users may ask for by name (`compute:NAME:8`); `default` is the class of `compute:8`. A
     class that says nothing allows everything."""
@@ -75,6 +79,13 @@ class Site(Section):
     def group_values(self, node: str) -> list[NodeGroup]:
         """The groups that name ``node``, in the order of the file."""
         return [group for group in self.nodes if node in expand(group.nodes)]
+
+    def sharing_on(self, node: str) -> dict[str, Sharing]:
+        """How the devices of ``node`` are shared, by profile; of several groups the last holds."""
+        found: dict[str, Sharing | None] = dict(self.sharing)
+        for group in self.group_values(node):
+            found.update(group.sharing)
+        return {profile: sharing for profile, sharing in found.items() if sharing is not None}
 
     @property
     def default_class(self) -> JobClass:

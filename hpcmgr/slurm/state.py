@@ -16,6 +16,9 @@ _GRES = re.compile(
     r"(?P<name>[A-Za-z][\w.-]*)(?::(?P<type>[A-Za-z][\w.-]*))?:(?P<count>\d+)(?P<suffix>[KMGTP]?)"
     r"(?:\((?P<note>[^)]*)\))?"
 )
+SHARES = frozenset({"mps", "shard"})
+"""Names of shares of devices; Slurm knows no others."""
+
 _OUT = frozenset(
     {
         "DOWN", "DRAIN", "DRAINED", "DRAINING", "ERROR", "FAIL", "FAILING", "FUTURE", "INVAL",
@@ -45,9 +48,9 @@ _RESERVATION = re.compile(r" ReservationName=(\S+)\s*$")
 @dataclass(frozen=True, slots=True)
 class NodeState:
     """One node. Memory in MiB, without what is set aside for the system; ``gres`` and ``used`` by
-    ``name:type`` (or ``name``). ``reason`` was set by user ``reason_by`` at ``reason_since`` (as
-    Slurm prints it, local time) and may stay after the node is back. ``indexed``: GRES whose single
-    devices Slurm tells apart."""
+    ``name:type`` (or ``name``); a device of which jobs have shares is used. ``reason`` was set by
+    user ``reason_by`` at ``reason_since`` (as Slurm prints it, local time) and may stay after the
+    node is back. ``indexed``: GRES whose single devices Slurm tells apart."""
 
     name: str
     usable: bool
@@ -161,6 +164,8 @@ def _node(record: Mapping[str, str], tail: str) -> NodeState:
     state = record.get("State", "UNKNOWN")
     gres, sockets = _gres(record.get("Gres", ""))
     used, _ = _gres(record.get("GresUsed", ""))
+    for key, devices in _shared(record.get("GresUsed", "")).items():
+        used[key] = used.get(key, 0) + devices
     reason, by, since = _reason(tail)
     reservation = _RESERVATION.search(tail)
     set_aside = _number(record.get("MemSpecLimit"), 0)
@@ -213,6 +218,29 @@ def _reason(tail: str) -> tuple[str, str, str]:
         return _known(_BEHIND.split(text)[0].strip()), "", ""
     lines = [text[: found.start()].strip(), _BEHIND.split(text[found.end() :])[0].strip()]
     return " ".join(line for line in lines if line), found["by"], found["since"]
+
+
+def _shared(used: str) -> dict[str, int]:
+    """Devices of which somebody has shares: ``shard:t4:3(1/4,2/4,0/4)`` → ``{"gpu:t4": 2}``.
+    Slurm shares devices named gpu only, and gives none of them whole meanwhile."""
+    devices: dict[str, int] = {}
+    for found in _GRES.finditer(_plain(used)):
+        if found["name"] in SHARES:
+            taken = re.findall(r"(?:^|,)([1-9]\d*)/\d+", found["note"] or "")
+            key = f"gpu:{found['type']}" if found["type"] else "gpu"
+            devices[key] = devices.get(key, 0) + len(taken)
+    return {key: count for key, count in devices.items() if count}
+
+
+def without_share_types(counts: Mapping[str, int]) -> dict[str, int]:
+    """The same with shares under their name alone: Slurm shows the type of their device, whether
+    its configuration gives one or not."""
+    plain: dict[str, int] = {}
+    for key, count in counts.items():
+        name = key.partition(":")[0]
+        known = name if name in SHARES else key
+        plain[known] = plain.get(known, 0) + count
+    return plain
 
 
 def _indexed(used: str) -> frozenset[str]:

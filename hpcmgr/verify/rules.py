@@ -9,6 +9,7 @@ from hpcmgr.verify import (
     rules_cores,
     rules_counts,
     rules_gres,
+    rules_shares,
     rules_slurm,
     rules_topology,
 )
@@ -21,6 +22,7 @@ RULES: tuple[Callable[[Configuration], Iterator[Finding]], ...] = (
     *rules_autodetect.RULES,
     *rules_counts.RULES,
     *rules_cores.RULES,
+    *rules_shares.RULES,
     *rules_topology.RULES,
 )
 

@@ -80,24 +80,33 @@ def gpu_has_file(c: Configuration) -> Iterator[Finding]:
 def files_once_per_node(c: Configuration) -> Iterator[Finding]:
     """A device in two records of a node: slurmd does not start."""
     for shape in c.shapes:
-        seen: dict[tuple[str, str], Place] = {}
+        # Plugin by plugin: only files of the same name clash for Slurm, but one device under two
+        # names would be handed out twice.
+        seen: dict[str, GresRecord] = {}
         for record in shape.records:
             if record.name in SHARED:
                 continue
-            for file in record.files or ():
-                # Plugin by plugin: only files of the same name clash for Slurm, but one device
-                # under two names would be handed out twice.
-                first = seen.setdefault(("", file), record.place)
-                if first is not record.place or (record.files or ()).count(file) > 1:
-                    yield error(
-                        "file-twice",
-                        record.place,
-                        f"{file} is already named at {first}"
-                        if first is not record.place
-                        else f"{file} is named twice",
-                        "slurmd refuses to start, or the device is handed out twice.",
-                        "name every device node once",
-                    )
+            files = record.files or ()
+            for file in files:
+                first = seen.setdefault(file, record)
+                if files.count(file) == 1 and (first is record or _slices_of_one(first, record)):
+                    continue
+                yield error(
+                    "file-twice",
+                    record.place,
+                    f"{file} is already named at {first.place}"
+                    if first is not record
+                    else f"{file} is named twice",
+                    "slurmd refuses to start, or the device is handed out twice.",
+                    "name every device node once",
+                )
+
+
+def _slices_of_one(a: GresRecord, b: GresRecord) -> bool:
+    """Slices share the device that they are of; each has a file of its own besides."""
+    if not (a.multiple and b.multiple and a.files and b.files):
+        return False
+    return bool({*a.files} - {*b.files}) and bool({*b.files} - {*a.files})
 
 
 def count_is_number_of_files(c: Configuration) -> Iterator[Finding]:

@@ -64,7 +64,7 @@ def test_a_record_is_read_whole(form: str) -> None:
          {"gpu:a100_1g.5gb": 7}, {"gpu:a100_1g.5gb": 2}),
         ("gpu:4", "gpu:(null):3(IDX:0-1,3)", {"gpu": 4}, {"gpu": 3}),
         ("gpu:h100:8,shard:h100:32", "gpu:h100:1(IDX:1),shard:h100:1(1/4,-/4,0/4)",
-         {"gpu:h100": 8, "shard:h100": 32}, {"gpu:h100": 1, "shard:h100": 1}),
+         {"gpu:h100": 8, "shard:h100": 32}, {"gpu:h100": 2, "shard:h100": 1}),
         ("nic:ib:no_consume:2,gpu:t4:4", "nic:ib:0,gpu:t4:0(IDX:N/A)",
          {"nic:ib": 2, "gpu:t4": 4}, {"nic:ib": 0, "gpu:t4": 0}),
         ("gpu:t4:2(S:0),gpu:t4:2(S:1)", "gpu:t4:0(IDX:N/A)", {"gpu:t4": 4}, {"gpu:t4": 0}),

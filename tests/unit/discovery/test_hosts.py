@@ -12,7 +12,8 @@ from hpcmgr.discovery import discover as discover_host
 from hpcmgr.discovery import open_host
 from tests.unit.discovery.conftest import LIBRARY, Recording, at
 
-HOSTS = ("a100x8", "arc4", "cpu01", "gaudi8", "mi300x8", "mixed", "mlu2mx2", "npu8", "t4x4")
+HOSTS = ("a100x8", "arc4", "cpu01", "gaudi8", "mi300x8", "mig4", "mixed", "mlu2mx2", "npu8", "t4x4",
+         "vnpu2")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", HOSTS)

@@ -8,6 +8,7 @@ import pytest
 
 from hpcmgr.inventory import cpu_list
 from hpcmgr.inventory.pci_address import canonical, sort_key
+from tests.unit.discovery.brands import nodes
 from tests.unit.discovery.conftest import Recording, at, source
 
 Make = Callable[[str], Recording]
@@ -282,6 +283,8 @@ def test_mig_slices_have_names_and_three_files(recording: Make) -> None:
     uuid = "MIG-6a1f2c90-5d37-5b8e-9c44-0e7712af3b60"
     host.answers(("nvidia-smi", "-L"), f"{listed}\n  MIG 3g.40gb     Device  0: (UUID: {uuid})\n")
     host.file("/proc/driver/nvidia-caps/mig-minors", "gpu0/gi2/access 21\ngpu0/gi2/ci0/access 22\n")
+    without = at(host.discover(), GPU)
+    nodes(host, "/dev/nvidia0", *(f"/dev/nvidia-caps/nvidia-cap{n}" for n in (21, 22)))
     (piece,) = at(host.discover(), GPU).slices
 
     assert (piece.name, piece.uuid, piece.memory_mib) == ("3g.40gb", uuid, 40192)
@@ -290,6 +293,9 @@ def test_mig_slices_have_names_and_three_files(recording: Make) -> None:
         "/dev/nvidia-caps/nvidia-cap21",
         "/dev/nvidia-caps/nvidia-cap22",
     )
+    # slurmd would not start with device nodes that are not there.
+    assert without.sliced
+    assert without.slices[0].files == ()
 
 
 def test_virtual_functions_are_no_devices_of_the_host(recording: Make) -> None:

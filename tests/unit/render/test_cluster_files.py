@@ -38,7 +38,9 @@ def plan(*inventories: NodeInventory, site: Site | None = None) -> ClusterPlan:
     return make_plan(inventories, LIBRARY, site or Site())
 
 
-@pytest.mark.parametrize("name", ["arc4", "gaudi8", "mi300x8", "mixed", "npu8", "t4x4"])
+@pytest.mark.parametrize(
+    "name", ["arc4", "gaudi8", "mi300x8", "mig4", "mixed", "npu8", "t4x4", "vnpu2"]
+)
 def test_recorded_machines_are_rendered_byte_for_byte(
     name: str, hosts: Path, golden: Callable[[str, str], None]
 ) -> None:

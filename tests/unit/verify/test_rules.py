@@ -294,3 +294,104 @@ def test_an_empty_directory_is_an_error(tmp_path: Path) -> None:
     findings = apply_rules(read_configuration(tmp_path, Release.parse("24.11.5")))
 
     assert ("error", "slurm-conf") in told(findings)
+
+
+MIG = (
+    "NodeName=n[1-2] Name=gpu Type=a100_1g.10gb "
+    "MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap12,/dev/nvidia-caps/nvidia-cap13\n"
+    "NodeName=n[1-2] Name=gpu Type=a100_1g.10gb "
+    "MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap21,/dev/nvidia-caps/nvidia-cap22\n"
+)
+CUT = (
+    "GresTypes=gpu\nNodeName=n[1-2] Sockets=2 CoresPerSocket=8 ThreadsPerCore=1 RealMemory=900 "
+    "Gres=gpu:a100_1g.10gb:2\n"
+)
+
+
+def of_gpus(tmp_path: Path, gres: str, records: str) -> set[tuple[str, str]]:
+    """Findings for nodes n1 and n2 with that Gres= and those records, without NodeName."""
+    lines = "".join(f"NodeName=n[1-2] {line}\n" for line in records.splitlines())
+    node = CUT.replace("gpu:a100_1g.10gb:2", gres).replace("=gpu\n", "=gpu,mps,shard\n")
+    return told(lint(tmp_path, {"hpcmgr.conf": node, "gres.conf": lines}))
+
+
+class TestSlicesAndShares:
+    """MIG, shard, MPS and Links."""
+
+    def test_slices_share_their_gpu(self, tmp_path: Path) -> None:
+        """Three files a record, the GPU in both: no finding."""
+        assert lint(tmp_path, {"hpcmgr.conf": CUT, "gres.conf": MIG}) == []
+
+    @pytest.mark.parametrize(
+        ("old", "new", "rule"),
+        [
+            ("/dev/nvidia-caps/nvidia-cap12,", "", "mig-files"),
+            ("/dev/nvidia0,", "", "mig-files"),
+            ("cap12,", "cap12,/dev/nvidia-caps/nvidia-cap30,", "mig-files"),
+            ("cap21,/dev/nvidia-caps/nvidia-cap22", "cap12,/dev/nvidia-caps/nvidia-cap13",
+             "file-twice"),
+            ("MultipleFiles", "File", "mig-files"),
+        ],
+    )  # fmt: skip
+    def test_a_slice_of_other_files(self, tmp_path: Path, old: str, new: str, rule: str) -> None:
+        """One too few, one too many, those of another slice, devices of their own."""
+        files = {"hpcmgr.conf": CUT, "gres.conf": MIG.replace(old, new, 1)}
+
+        assert ("error", rule) in told(lint(tmp_path, files))
+
+    def test_good_shares(self, tmp_path: Path) -> None:
+        """By device, by range, or a mere count."""
+        gpus = "Name=gpu Type=t4 File=/dev/nvidia[0-1]\n"
+        for shares in (
+            "Name=shard Count=4 File=/dev/nvidia0\nName=shard Count=4 File=/dev/nvidia1",
+            "Name=shard Count=8 File=/dev/nvidia[0-1]",
+            "Name=shard Count=8",
+        ):
+            assert of_gpus(tmp_path, "gpu:t4:2,shard:8", gpus + shares) == set()
+        mps = "Name=mps Count=100 File=/dev/nvidia0\nName=mps Count=100 File=/dev/nvidia1"
+        assert of_gpus(tmp_path, "gpu:t4:2,mps:200", gpus + mps) == set()
+
+    def test_bad_shares(self, tmp_path: Path) -> None:
+        """Both sorts, no GPU, another GPU, other counts, a remainder."""
+        gpus = "Name=gpu Type=t4 File=/dev/nvidia[0-1]\n"
+        shard, mps = (
+            "Name=shard Count=4 File=/dev/nvidia0\n",
+            "Name=mps Count=100 File=/dev/nvidia1",
+        )
+
+        both = of_gpus(tmp_path, "gpu:t4:2,shard:4,mps:100", gpus + shard + mps)
+        assert both == {("error", "two-shares")}
+        assert of_gpus(tmp_path, "shard:4", shard) == {("error", "shares-without-gpu")}
+        other = gpus.replace("[0-1]", "1")
+        assert of_gpus(tmp_path, "gpu:t4:1,shard:4", other + shard) == {
+            ("error", "shares-without-gpu")
+        }
+        assert of_gpus(tmp_path, "gpu:t4:2,shard:8", gpus + shard) == {("error", "count-low")}
+        assert of_gpus(tmp_path, "gpu:t4:2,shard:2", gpus + shard) == {("warning", "count-high")}
+        odd = "Name=shard Count=5 File=/dev/nvidia[0-1]"
+        assert of_gpus(tmp_path, "gpu:t4:2,shard:5", gpus + odd) == {
+            ("warning", "shares-remainder")
+        }
+
+    @pytest.mark.parametrize(
+        ("rows", "good"),
+        [
+            (("-1,4", "4,-1"), True),
+            (("4,-1", "-1,4"), True),
+            (("-1,4,0", "4,-1,0"), False),
+            (("-1,4", ""), False),
+            (("-1,4", "-1,4"), False),
+            (("-1,-2", "4,-1"), False),
+            (("0,4", "4,-1"), False),
+            (("-1,x", "4,-1"), False),
+        ],
+    )
+    def test_links(self, tmp_path: Path, rows: tuple[str, str], good: bool) -> None:
+        """A square with one -1 a device; GPUs may stand in any order."""
+        records = "\n".join(
+            f"Name=gpu Type=t4 File=/dev/nvidia{n}" + (f" Links={row}" if row else "")
+            for n, row in enumerate(rows)
+        )
+        found = of_gpus(tmp_path, "gpu:t4:2", records)
+
+        assert (("error", "links") in found) is not good
