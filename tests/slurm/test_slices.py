@@ -13,7 +13,6 @@ from hpcmgr.discovery import discover, open_host
 from hpcmgr.plan import make_plan
 from hpcmgr.profile import load_library
 from hpcmgr.settings import Site
-from hpcmgr.slurm.hostlist import expand
 from lightcluster.site import HOSTS, ReferenceSite
 from lightcluster.testing import require
 from tests.slurm.probe import indices, parse, run_job, submit
@@ -76,7 +75,7 @@ def test_slurmd_counts_what_was_planned(site: ReferenceSite, node: str) -> None:
         (name, type_, file)
         for name, type_, _, files in records
         if name in ("gpu", "npu")
-        for file in (expand(files) if "[" in files else [files])
+        for file in expand_files(files)
     ]
     assert devices == [
         (d.profile.gres.name, d.profile.gres.type, ",".join(d.files)) for d in plan.devices
@@ -89,6 +88,12 @@ def test_slurmd_counts_what_was_planned(site: ReferenceSite, node: str) -> None:
     shown = site.run(["scontrol", "-o", "show", "node", node]).stdout
     assert " State=IDLE " in shown
     assert "Reason=" not in shown
+
+
+def expand_files(text: str) -> list[str]:
+    """``/dev/x[0-1]`` → its files; a device's own files stay together."""
+    found = re.fullmatch(r"(.*)\[(\d+)-(\d+)\]", text)
+    return [f"{found[1]}{n}" for n in range(int(found[2]), int(found[3]) + 1)] if found else [text]
 
 
 def test_a_job_with_a_slice_opens_its_own_files_only(site: ReferenceSite) -> None:
