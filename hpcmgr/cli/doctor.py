@@ -60,21 +60,19 @@ def command(config: Path | None, host: Path | None, node: str | None, as_json: b
 
 def _published(inventory: NodeInventory, site: Site) -> tuple[Drift | None, str]:
     """How the host differs from what it published; a host without devices need not publish."""
-    from hpcmgr.errors import InventoryError
+    from hpcmgr.errors import CredentialError, InventoryError, ServiceError
     from hpcmgr.inventory.drift import compare
-    from hpcmgr.inventory.store import load, node_path
+    from hpcmgr.service.publishing import place_of
 
     if inventory.broken_sources:
         # What is missing now is no news: the source is.
         return None, ""
     try:
-        path = node_path(site.inventory, inventory.node)
-        if not path.exists():
-            if not inventory.devices:
-                return None, ""
-            return compare(None, inventory), ""
-        return compare(load(path), inventory), ""
-    except InventoryError as error:
+        last = place_of(site).last(inventory.node)
+        if last is None and not inventory.devices:
+            return None, ""
+        return compare(last, inventory), ""
+    except (InventoryError, ServiceError, CredentialError) as error:
         return None, error.message
     except OSError as error:
         return None, f"{site.inventory}: {error.strerror or error}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from hpcmgr.inventory.drift import Drift, Position
     from hpcmgr.plan import NodePlan
     from hpcmgr.profile import ProfileLibrary
+    from hpcmgr.service.publishing import Place
     from hpcmgr.settings import Site
 
 NODE_DIR = Path("/etc/hpcmgr")
@@ -55,19 +55,19 @@ def command(
     from hpcmgr.configure import inventory_of, library_of
     from hpcmgr.discovery import open_host
     from hpcmgr.inventory.drift import Drift
-    from hpcmgr.inventory.store import node_path
+    from hpcmgr.service.publishing import place_of
     from hpcmgr.settings import load_site
 
     site = load_site(config)
+    place = place_of(site)
     inventory = inventory_of(open_host(host), site, node)
-    path = node_path(site.inventory, inventory.node)
     if inventory.broken_sources:
         for source in inventory.broken_sources:
             _tell(f"{source.name} is broken: {source.detail}")
         _tell("nothing published: the node keeps its last inventory ('hpcmgr doctor' says more)")
         _print(Drift(inventory.node), inventory, as_json=as_json, published=False)
         return 4
-    before, readable = _last(path)
+    before, readable = _before(place, inventory, site, dry_run=dry_run)
     inventory = _settled(before, inventory, accept=accept, dry_run=dry_run)
     library = library_of(site)
     plan = _plan(inventory, library, site)
@@ -77,7 +77,7 @@ def command(
         _refuse(inventory.node, before)
         _print(drift, inventory, as_json=as_json, published=False)
         return 3
-    _write(inventory, plan, path, dry_run=dry_run)
+    _write(inventory, plan, place, accept=accept, dry_run=dry_run)
     _print(drift, inventory, as_json=as_json, published=not dry_run)
     return 0
 
@@ -86,14 +86,29 @@ def _tell(text: str) -> None:
     click.echo(f"hpcmgr: {text}", err=True)
 
 
-def _last(path: Path) -> tuple[NodeInventory | None, bool]:
+def _before(
+    place: Place, found: NodeInventory, site: Site, *, dry_run: bool
+) -> tuple[NodeInventory | None, bool]:
+    """As ``_last``. Where nobody can be asked, the jobs of this node still get what they need."""
+    from hpcmgr.configure import library_of
+    from hpcmgr.errors import CredentialError, ServiceError
+
+    try:
+        return _last(place, found.node)
+    except (ServiceError, CredentialError):
+        if found.devices and not dry_run:
+            _write_here(_plan(found, library_of(site), site))
+            _tell(f"nothing published; only the files in {NODE_DIR} were written")
+        raise
+
+
+def _last(place: Place, node: str) -> tuple[NodeInventory | None, bool]:
     """What was published last; and whether that could be read. A broken file is no reason to keep
     it."""
     from hpcmgr.errors import InventoryError
-    from hpcmgr.inventory.store import load
 
     try:
-        return (load(path) if path.exists() else None), True
+        return place.last(node), True
     except InventoryError as error:
         _tell(f"the last inventory cannot be compared with: {error.message}")
         return None, False
@@ -192,22 +207,28 @@ def _refuse(node: str, before: NodeInventory | None) -> None:
     _tell("hint: look at the driver; if it is true, run 'hpcmgr sync --accept'")
 
 
-def _write(inventory: NodeInventory, plan: NodePlan, path: Path, *, dry_run: bool) -> None:
-    from hpcmgr.files import write_atomically
-    from hpcmgr.inventory.store import save
+def _write(
+    inventory: NodeInventory, plan: NodePlan, place: Place, *, accept: bool, dry_run: bool
+) -> None:
     from hpcmgr.render import render_node
 
-    files = render_node(plan)
+    where = place.name(inventory.node)
     if dry_run:
-        for place in (path, *(NODE_DIR / name for name in files)):
-            click.echo(f"would write {place}", err=True)
+        for name in (where, *(NODE_DIR / name for name in render_node(plan))):
+            click.echo(f"would write {name}", err=True)
         return
-    save(inventory, path.parent)
-    # An unchanged inventory is not written again: its time says when the node last told it.
-    os.utime(path)
-    for name, text in files.items():
+    place.publish(inventory, accept=accept)
+    _write_here(plan)
+    click.echo(f"{inventory.node}: {len(inventory.devices)} devices, {where}", err=True)
+
+
+def _write_here(plan: NodePlan) -> None:
+    """What TaskProlog reads on this node."""
+    from hpcmgr.files import write_atomically
+    from hpcmgr.render import render_node
+
+    for name, text in render_node(plan).items():
         write_atomically(NODE_DIR / name, text, 0o755 if name.endswith(".sh") else 0o644)
-    click.echo(f"{inventory.node}: {len(inventory.devices)} devices, {path}", err=True)
 
 
 def _print(drift: Drift, inventory: NodeInventory, *, as_json: bool, published: bool) -> None:

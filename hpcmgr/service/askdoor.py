@@ -1,4 +1,4 @@
-"""Asking the service at its door, as an ordinary user does from a login node."""
+"""Asking the service at its door: an ordinary user from a login node, root of a compute node."""
 
 from __future__ import annotations
 
@@ -17,29 +17,37 @@ from hpcmgr.slurm.command import Output, run
 
 Runner = Callable[..., Output]
 
+
+class Busy(ServiceError):
+    """The service is there but had no time: worth another try."""
+
+
 _CONNECT_SECONDS, _ANSWER_SECONDS = 3.0, 10.0
 _LONGEST = 8 << 20
 _EVERYWHERE = frozenset({"0.0.0.0", "::", "*"})  # noqa: S104 - what an address may say
 
 
-def ask(door: str, request: dict[str, object], runner: Runner = run) -> dict[str, Any]:
+def ask(
+    door: str, request: dict[str, object], runner: Runner = run, body: str = ""
+) -> dict[str, Any]:
     """Send one request and return the answer.
 
     ``door`` is ``service.door``; where that listens everywhere, Slurm is asked for its controllers.
 
     Raises:
-        ServiceError: nobody answers there, or the answer is a refusal; says which.
+        ServiceError: nobody answers there, or the answer is a refusal; says which. Busy: it may be
+            better in a moment.
         CredentialError: this user cannot prove here who he is.
     """
     host, port = split_address(door)
     hosts = _controllers(runner) if host in _EVERYWHERE else [host]
     with _connect(hosts, port) as connection:
         # Made last: a credential lives for a short time and is good for one request.
-        connection.sendall(line_of(munge.encode(payload_of(request), runner)))
+        connection.sendall(line_of(munge.encode(payload_of(request), runner), body))
         try:
             line = _receive(connection)
         except TimeoutError as error:
-            raise ServiceError(
+            raise Busy(
                 f"the service's door gave no answer within {_ANSWER_SECONDS:g} s",
                 "it may be busy: try again in a moment",
             ) from error
@@ -96,7 +104,7 @@ def _receive(connection: socket.socket) -> bytes:
 
 def _read_answer(line: bytes) -> dict[str, Any]:
     if not line:
-        raise ServiceError(
+        raise Busy(
             "the service's door hung up without a word", "it may be full: try again in a moment"
         )
     try:
@@ -106,7 +114,8 @@ def _read_answer(line: bytes) -> dict[str, Any]:
     if not isinstance(answer, dict):
         raise ServiceError("the service's door answered something else than expected")
     if "error_code" in answer:
-        raise ServiceError(
+        kind = Busy if answer["error_code"] == "busy" else ServiceError
+        raise kind(
             f"the service refused: {answer.get('detail') or answer['error_code']}",
             str(answer.get("hint") or ""),
         )

@@ -1,8 +1,9 @@
-"""The read-only door: ordinary users ask about their jobs and what a request would become.
+"""The door: ordinary users ask about their jobs and what a request would become; nodes bring their
+inventory.
 
 Nothing here may delay a submission, which is answered by the same event loop: the loop only moves
 bytes, at a bounded pace and for a bounded number of visitors; everything else (munge, the journal,
-a quote) runs in two threads of the door's own.
+a quote, an inventory) runs in two threads of the door's own.
 """
 
 from __future__ import annotations
@@ -19,14 +20,18 @@ from pathlib import Path
 
 from hpcmgr.admit import Policy, decide
 from hpcmgr.errors import CredentialError, HpcmgrError, ServiceError, WireError
+from hpcmgr.inventory.packed import digest_of
 from hpcmgr.service.doorwire import (
     MAX_LINE,
     VERSION,
     Explain,
+    LastInventory,
+    Publish,
     Quote,
-    credential_in,
+    parts_of,
     read_request,
 )
+from hpcmgr.service.intake import Intake, Refused
 from hpcmgr.service.journal import describe, read, traces_of
 from hpcmgr.service.snapshot import Snapshot
 from hpcmgr.service.throttle import Throttle
@@ -52,6 +57,7 @@ class Door:
         self._snapshot = snapshot
         self._journal = journal
         self._admins = _admins(policy.site.slurm.user)
+        self._intake = Intake(policy.site.inventory)
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="door")
         self._slots = asyncio.Semaphore(_VISITORS)
         self._inside: dict[str, int] = {}
@@ -151,21 +157,27 @@ class Door:
     def _handle(self, line: bytes, host: str) -> Answer:
         """In a thread of the door: from the line to the answer."""
         try:
-            credential = credential_in(line)
+            credential, body = parts_of(line)
             if not self._hosts.allows(host):
                 return _refusal("busy", "too many requests from this host; try again in a second")
             uid, payload = munge.decode(credential)
-            if not self._users.allows(uid):
+            # Every node comes as root: they are held by host alone.
+            if uid not in self._admins and not self._users.allows(uid):
                 return _refusal("busy", "too many requests of this user; try again in a second")
             request = read_request(payload)
             if isinstance(request, Explain):
                 return self._explain(request, uid)
-            return self._quote(request)
+            if isinstance(request, Quote):
+                return self._quote(request)
+            return self._inventory(request, uid, body, host)
         except CredentialError as error:
             log.info("door: %s: %s", host, error.message)
             return _refusal("credential", error.message, error.hint)
         except WireError as error:
             return _refusal("bad-request", error.message)
+        except Refused as error:
+            log.warning("door: %s: %s", host, error.message)
+            return _refusal("refused", error.message, error.hint)
         except HpcmgrError as error:
             return _refusal("unavailable", error.message)
         except Exception:
@@ -187,6 +199,21 @@ class Door:
         view, granted = current
         decision = decide(read_fields(request.fields), self._policy, view, granted, "quote")
         return {"quote": describe(decision), "age_s": round(self._snapshot.age or 0.0, 3)}
+
+    def _inventory(
+        self, request: LastInventory | Publish, uid: int, body: str, host: str
+    ) -> Answer:
+        if self._policy.site.publish != "push":
+            raise ServiceError("this site's nodes publish in a shared folder: site.yaml, publish")
+        if uid not in self._admins:
+            return _refusal("forbidden", "inventories are for root and SlurmUser")
+        if isinstance(request, LastInventory):
+            return self._intake.last(request.node)
+        if digest_of(body) != request.sha256:
+            return _refusal("bad-request", "the body is not the one of the credential")
+        answer = self._intake.take(request.node, body, accept=request.accept)
+        log.info("door: inventory of %s from %s", request.node, host)
+        return answer
 
 
 def _encode(answer: Answer) -> bytes:

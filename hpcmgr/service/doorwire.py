@@ -1,13 +1,15 @@
 """What is said at the door: one JSON object a line each way, version 1 (docs/door.md).
 
 A request line is ``{"v":1,"credential":"MUNGE:…:"}``; the request itself is the payload of the
-credential, so that neither can be used without the other.
+credential, so that neither can be used without the other. What is too long for a payload is the
+line's ``body``, and the payload holds its digest.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +28,8 @@ QUOTE_FIELDS: dict[str, type[str] | type[int]] = {
 """Fields of job_desc that a quote may name, with their types."""
 
 _LONGEST = 1024
+_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,255}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _TRACE = re.compile(r"[a-z]-[0-9a-f]{4,64}")
 _JOB = re.compile(r"\d{1,10}")
 
@@ -45,6 +49,25 @@ class Quote:
     fields: dict[str, str | int]
 
 
+@dataclass(frozen=True, slots=True)
+class LastInventory:
+    """The inventory that a node published last."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """The inventory in the body is this node's. ``accept``: a person has looked at it."""
+
+    node: str
+    sha256: str
+    accept: bool = False
+
+
+Request = Explain | Quote | LastInventory | Publish
+
+
 def payload_of(request: dict[str, object]) -> str:
     """The text that goes into the credential."""
     return json.dumps(
@@ -52,14 +75,16 @@ def payload_of(request: dict[str, object]) -> str:
     )
 
 
-def line_of(credential: str) -> bytes:
+def line_of(credential: str, body: str = "") -> bytes:
     """The line around a credential."""
-    text = json.dumps({"v": VERSION, "credential": credential}, separators=(",", ":"))
-    return text.encode() + b"\n"
+    parts: dict[str, object] = {"v": VERSION, "credential": credential}
+    if body:
+        parts["body"] = body
+    return json.dumps(parts, separators=(",", ":")).encode() + b"\n"
 
 
-def credential_in(line: bytes) -> str:
-    """The credential of a request line.
+def parts_of(line: bytes) -> tuple[str, str]:
+    """The credential of a request line, and its body.
 
     Raises:
         WireError: anything wrong with the line.
@@ -73,10 +98,13 @@ def credential_in(line: bytes) -> str:
     credential = data.get("credential")
     if not isinstance(credential, str):
         raise WireError("no credential")
-    return credential
+    body = data.get("body", "")
+    if not isinstance(body, str):
+        raise WireError("body is no text")
+    return credential, body
 
 
-def read_request(payload: str) -> Explain | Quote:
+def read_request(payload: str) -> Request:
     """The request in a credential's payload.
 
     Raises:
@@ -86,11 +114,10 @@ def read_request(payload: str) -> Explain | Quote:
     if data.get("for") != AUDIENCE:
         raise WireError("the credential was made for something else")
     operation = data.get("op")
-    if operation == "explain":
-        return _explain(data)
-    if operation == "quote":
-        return _quote(data)
-    raise WireError("op is neither 'explain' nor 'quote'")
+    read = _OPERATIONS.get(operation) if isinstance(operation, str) else None
+    if read is None:
+        raise WireError(f"op is none of {', '.join(_OPERATIONS)}")
+    return read(data)
 
 
 def _explain(data: dict[str, Any]) -> Explain:
@@ -114,6 +141,34 @@ def _quote(data: dict[str, Any]) -> Quote:
             raise WireError(f"quote: {name} is longer than {_LONGEST} characters")
         fields[name] = value
     return Quote(fields)
+
+
+def _last(data: dict[str, Any]) -> LastInventory:
+    return LastInventory(_node(data))
+
+
+def _publish(data: dict[str, Any]) -> Publish:
+    sha256, accept = data.get("sha256"), data.get("accept", False)
+    if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
+        raise WireError("publish needs the sha256 of the body")
+    if not isinstance(accept, bool):
+        raise WireError("accept is neither true nor false")
+    return Publish(_node(data), sha256, accept)
+
+
+def _node(data: dict[str, Any]) -> str:
+    node = data.get("node")
+    if not isinstance(node, str) or not _NODE.fullmatch(node):
+        raise WireError("no name of a node")
+    return node
+
+
+_OPERATIONS: dict[str, Callable[[dict[str, Any]], Request]] = {
+    "explain": _explain,
+    "quote": _quote,
+    "inventory": _last,
+    "publish": _publish,
+}
 
 
 def _is_field(name: str, value: object) -> bool:

@@ -30,7 +30,10 @@ class Site(Section):
     schema_: Literal["hpcmgr.site/1"] = Field("hpcmgr.site/1", alias="schema")
     """The format of this file."""
     inventory: Path = Path("/var/lib/hpcmgr/inventory")
-    """The folder where nodes publish what they have; all must see it."""
+    """The folder of the nodes' inventories."""
+    publish: Literal["shared", "push"] = "shared"
+    """How nodes publish: `shared` writes into the folder, which all of them see; `push` sends it to
+    `service.door`, and the folder lies on the controller alone. See [publish.md](publish.md)."""
     ledger: Path = Path("/var/lib/hpcmgr/ledger.sqlite")
     """The history of all devices, on a local disk of the controller: SQLite, never on NFS."""
     slurm: Slurm = Slurm()
@@ -109,6 +112,9 @@ def load_site(path: Path | None = None) -> Site:
         for name in site.classes
         if name in RESERVED_CLASS_NAMES
     ]
+    if site.publish == "push" and not site.service.door:
+        text = "publish: push needs service.door, where the nodes send their inventories"
+        problems.append(Problem(file, None, text))
     if problems:
         raise ConfigError(problems)
     return site

@@ -94,3 +94,14 @@ def test_no_file_makes_the_reader_fail(text: str | bytes) -> None:
         parse_model(text, Path("site.yaml"), Site)
     except ConfigError as error:
         assert error.problems  # noqa: PT017
+
+
+def test_pushing_needs_a_door(tmp_path: Path) -> None:
+    """Else the nodes would not know where to send their inventories."""
+    path = tmp_path / "site.yaml"
+    path.write_text("publish: push\n")
+    with pytest.raises(ConfigError, match="service.door"):
+        load_site(path)
+    path.write_text("publish: push\nservice: {door: 'ctl:7321'}\n")
+
+    assert load_site(path).publish == "push"

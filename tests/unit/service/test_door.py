@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from hpcmgr.errors import CredentialError
+from hpcmgr.inventory import CpuTopology, NodeInventory
+from hpcmgr.inventory.packed import digest_of, pack
 from hpcmgr.service import door as door_module
 from hpcmgr.service.doorwire import line_of, payload_of
 from hpcmgr.service.journal import Journal
@@ -28,7 +30,7 @@ ALICE, BOB, ROOT = 2001, 2002, 0
 class House:
     """A service whose door is at ``port``."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, **site: object) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -42,6 +44,7 @@ class House:
                     "state_dir": str(place),
                     "door": f"127.0.0.1:{self.port}",
                 },
+                **site,
             )
         )
 
@@ -66,8 +69,8 @@ class House:
                 except OSError:
                     await asyncio.sleep(0.01)
 
-    async def ask(self, **request: object) -> dict[str, Any]:
-        return await self.say(line_of(json_credential(request)))
+    async def ask(self, body: str = "", **request: object) -> dict[str, Any]:
+        return await self.say(line_of(json_credential(request), body))
 
     async def say(self, line: bytes) -> dict[str, Any]:
         reader, writer = await self.knock()
@@ -260,6 +263,51 @@ def test_a_quote_needs_a_picture_and_leaves_no_trace(house: House, visitor: dict
         assert current[1] == {}
 
     house.run(scenario)
+
+
+def test_inventories_are_brought_and_fetched_by_root_only(
+    tmp_path: Path, visitor: dict[str, int]
+) -> None:
+    """Root as often as his hosts may come; a body that is not the credential's is refused."""
+    folder = tmp_path / "inventory"
+    house = House(tmp_path, publish="push", inventory=folder)
+    cpu = CpuTopology(sockets=1, cores_per_socket=1, threads_per_core=1)
+    word = pack(NodeInventory(node="gpu01", cpu=cpu, memory_mib=1))
+    sent = {"op": "publish", "node": "gpu01", "sha256": digest_of(word)}
+
+    async def scenario() -> None:
+        answers = []
+        for uid in (ALICE, ROOT):
+            visitor["uid"] = uid
+            answers += [
+                await house.ask(word, **sent),
+                await house.ask(op="inventory", node="gpu01"),
+            ]
+        other = await house.ask(word[:-8], **sent)
+        often = [await house.ask(op="inventory", node="gpu01") for _ in range(40)]
+
+        assert [a.get("error_code") for a in answers] == ["forbidden", "forbidden", None, None]
+        assert answers[2] == {"v": 1, "published": "gpu01", "devices": 0}
+        assert answers[3]["inventory"] == word
+        assert other["error_code"] == "bad-request"
+        assert {a.get("error_code") for a in often} == {None}
+
+    house.run(scenario)
+    assert [path.name for path in folder.iterdir()] == ["gpu01.json"]
+
+
+def test_a_site_with_a_shared_folder_takes_none(tmp_path: Path, visitor: dict[str, int]) -> None:
+    """A node with another site.yaml must not write past the folder's owners."""
+    house = House(tmp_path, inventory=tmp_path / "inventory")
+    visitor["uid"] = ROOT
+
+    async def scenario() -> None:
+        answer = await house.ask(op="publish", node="gpu01", sha256="a" * 64)
+        assert answer["error_code"] == "unavailable"
+        assert "publish" in answer["detail"]
+
+    house.run(scenario)
+    assert not (tmp_path / "inventory").exists()
 
 
 def test_a_taken_address_costs_the_door_and_not_the_service(

@@ -21,9 +21,11 @@ from hpcmgr.service import askdoor
 from hpcmgr.service.doorwire import (
     AUDIENCE,
     Explain,
+    LastInventory,
+    Publish,
     Quote,
-    credential_in,
     line_of,
+    parts_of,
     payload_of,
     read_request,
 )
@@ -44,9 +46,16 @@ def test_a_request_survives_the_wire() -> None:
             {"op": "quote", "job": {"tres_per_node": "compute:8", "min_nodes": 2}},
             Quote({"tres_per_node": "compute:8", "min_nodes": 2}),
         ),
+        ({"op": "inventory", "node": "gpu-01.a"}, LastInventory("gpu-01.a")),
+        ({"op": "publish", "node": "n1", "sha256": "a" * 64}, Publish("n1", "a" * 64)),
+        (
+            {"op": "publish", "node": "n1", "sha256": "a" * 64, "accept": True},
+            Publish("n1", "a" * 64, accept=True),
+        ),
     ):
         assert read_request(payload_of(request)) == meant
-    assert credential_in(line_of(CREDENTIAL)) == CREDENTIAL
+    assert parts_of(line_of(CREDENTIAL)) == (CREDENTIAL, "")
+    assert parts_of(line_of(CREDENTIAL, "eJw=")) == (CREDENTIAL, "eJw=")
 
 
 @pytest.mark.parametrize(
@@ -63,6 +72,14 @@ def test_a_request_survives_the_wire() -> None:
         payload_of({"op": "quote", "job": {"min_nodes": "1"}}),
         payload_of({"op": "quote", "job": {"exc_nodes": "n[1-60000]"}}),
         payload_of({"op": "quote", "job": {"tres_per_node": "x" * 5000}}),
+        payload_of({"op": ["publish"], "node": "n1", "sha256": "a" * 64}),
+        payload_of({"op": "publish", "node": "n1"}), payload_of({"op": "inventory"}),
+        payload_of({"op": "publish", "node": "../n1", "sha256": "a" * 64}),
+        payload_of({"op": "publish", "node": "n1\n", "sha256": "a" * 64}),
+        payload_of({"op": "publish", "node": "n1", "sha256": "A" * 64}),
+        payload_of({"op": "publish", "node": "n1", "sha256": "a" * 64, "accept": 1}),
+        payload_of({"op": "inventory", "node": "n" * 300}),
+        payload_of({"op": "inventory", "node": 1}),
         "[" * 10_000,
     ],
 )  # fmt: skip
@@ -76,7 +93,7 @@ def test_wrong_requests_are_refused(payload: str) -> None:
 def test_any_line_is_a_credential_or_a_wire_error(line: bytes) -> None:
     """No other exception, whatever comes."""
     with contextlib.suppress(WireError):
-        assert isinstance(credential_in(line), str)
+        assert isinstance(parts_of(line)[0], str)
 
 
 _JSON = st.recursive(
@@ -89,8 +106,12 @@ _JSON = st.recursive(
 @given(
     _JSON
     | st.fixed_dictionaries(
-        {"v": st.just(1), "for": st.just(AUDIENCE), "op": st.sampled_from(["quote", "explain"])},
-        optional={"job": _JSON, "trace": _JSON},
+        {
+            "v": st.just(1),
+            "for": st.just(AUDIENCE),
+            "op": st.sampled_from(["quote", "explain", "publish", "inventory"]),
+        },
+        optional={"job": _JSON, "trace": _JSON, "node": _JSON, "sha256": _JSON, "accept": _JSON},
     )
 )
 def test_any_payload_is_a_request_or_a_wire_error(payload: Any) -> None:
