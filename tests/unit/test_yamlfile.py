@@ -100,7 +100,7 @@ def test_pushing_needs_a_door(tmp_path: Path) -> None:
     """Else the nodes would not know where to send their inventories."""
     path = tmp_path / "site.yaml"
     path.write_text("publish: push\n")
-    with pytest.raises(ConfigError, match="service.door"):
+    with pytest.raises(ConfigError, match=r"service\.door"):
         load_site(path)
     path.write_text("publish: push\nservice: {door: 'ctl:7321'}\n")
 
