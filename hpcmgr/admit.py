@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
 from hpcmgr.errors import ConfigError, Problem, RequestError
@@ -23,8 +23,9 @@ from hpcmgr.submit.messages import text
 from hpcmgr.submit.request import Ask, Direct, JobFields, read_request
 from hpcmgr.submit.rewrite import Rewrite, rewrite
 from hpcmgr.submit.score import TERMS, rank
-from hpcmgr.submit.selectors import Selectors, make_selectors
+from hpcmgr.submit.selectors import Selection, Selectors, make_selectors
 from hpcmgr.submit.speed import Speeds
+from hpcmgr.submit.template import apart, apart_text, template_candidates
 from hpcmgr.submit.view import ClusterView
 
 
@@ -117,8 +118,7 @@ def _bind(
     if ask.per_task:
         _check_per_task(fields, view)
     selection = policy.selectors.find(ask.selector, (profile for profile, _ in view.types))
-    rule = policy.site.units_per_device_rule
-    candidates = find_candidates(ask, fields, selection, view, rule)
+    candidates = _candidates(ask, fields, policy, view, selection)
     refused = tuple(c for c in candidates if c.refused)
     ranked = rank(
         candidates, ask, fields, selection, view, policy.site.score, granted, policy.speeds
@@ -146,11 +146,31 @@ def _bind(
         binding,
         selection.class_name,
         trace,
-        features=selection.job_class.features,
+        features=selection.job_class.node_features,
         exclusive=exclusive,
     )
+    if selection.job_class.groups and not best.terms["free_now"]:
+        done = _told_apart(done, ask, fields, selection, view)
     weights = policy.weights
     return Decision(trace, str(ask), done, weights=weights, ranked=tuple(ranked), refused=refused)
+
+
+def _candidates(
+    ask: Ask, fields: JobFields, policy: Policy, view: ClusterView, selection: Selection
+) -> list[Candidate]:
+    if selection.job_class.groups:
+        return template_candidates(ask, fields, selection, view)
+    return find_candidates(ask, fields, selection, view, policy.site.units_per_device_rule)
+
+
+def _told_apart(
+    done: Rewrite, ask: Ask, fields: JobFields, selection: Selection, view: ClusterView
+) -> Rewrite:
+    """A template that must wait, with the form in which it could start at once, if there is one."""
+    offer = apart(ask, fields, selection, view)
+    if offer is None or not offer.free:
+        return done
+    return replace(done, messages=(*done.messages, apart_text("apart_free", offer, selection)))
 
 
 def _check_per_task(fields: JobFields, view: ClusterView) -> None:
@@ -171,11 +191,16 @@ def _nothing_fits(
     """Why, by device type, and the largest request of this sort that would fit."""
     asked = fields.string("partition")
     reasons = "; ".join(
-        f"{c.profile.gres_key}: {c.refused}"
+        f"{' + '.join(part.gres for part in c.parts)}: {c.refused}"
         for c in refused
         if c.refused != "not what was asked for"
     )
-    offers = _offers(ask, fields, policy, view)
+    selection = policy.selectors.find(ask.selector)
+    if selection.job_class.groups:
+        offer = apart(ask, fields, selection, view)
+        if offer:
+            return apart_text("apart", offer, selection, request=ask, why=reasons or "no such node")
+    offers = _offers(fields, selection, view)
     return text(
         "nothing",
         request=ask,
@@ -185,9 +210,10 @@ def _nothing_fits(
     )
 
 
-def _offers(ask: Ask, fields: JobFields, policy: Policy, view: ClusterView) -> str:
+def _offers(fields: JobFields, selection: Selection, view: ClusterView) -> str:
     """For each allowed device type the most units that one node could give."""
-    selection = policy.selectors.find(ask.selector)
+    if selection.job_class.groups:
+        return ""
     partitions = {p for p in fields.string("partition").split(",") if p}
     offers = []
     for profile, pools in view.types:

@@ -64,9 +64,12 @@ def _present_job(comment: dict[str, Any]) -> None:
     binding = comment.get("binding")
     if isinstance(binding, dict) and "gres" in binding:
         near = "enforced" if binding.get("enforced") else "not enforced"
+        beside = binding.get("beside")
+        others = beside.items() if isinstance(beside, dict) else ()
+        more = "".join(f" + {count} x {gres}" for gres, count in others)
         click.echo(
-            f"binding  {binding.get('devices')} x {binding['gres']} per {binding.get('per')}: "
-            f"{binding.get('units')} units, {binding.get('vram')} GiB; "
+            f"binding  {binding.get('devices')} x {binding['gres']}{more} "
+            f"per {binding.get('per')}: {binding.get('units')} units, {binding.get('vram')} GiB; "
             f"cores near the devices {near}"
         )
 

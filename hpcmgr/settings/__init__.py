@@ -5,7 +5,7 @@ subject;
 what a field means stands as a string below it, and docs/site-yaml.md is made from these.
 """
 
-from hpcmgr.settings.classes import JobClass
+from hpcmgr.settings.classes import DeviceChoice, DeviceGroup, JobClass
 from hpcmgr.settings.fabric import Switch
 from hpcmgr.settings.fields import split_address
 from hpcmgr.settings.nodes import NodeGroup
@@ -16,6 +16,8 @@ from hpcmgr.settings.slurm import Apply
 
 __all__ = [
     "Apply",
+    "DeviceChoice",
+    "DeviceGroup",
     "JobClass",
     "NodeGroup",
     "Sharing",

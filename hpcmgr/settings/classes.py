@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from hpcmgr.settings.fields import NodeWord, Section, Word
 from hpcmgr.versions import Range
@@ -42,6 +42,13 @@ class DeviceChoice(Section):
     """Smallest device, in GiB of its memory."""
 
 
+class DeviceGroup(DeviceChoice):
+    """One of several groups of devices that a template puts on one node."""
+
+    devices: int = Field(1, ge=1)
+    """Devices of one set."""
+
+
 class JobClass(DeviceChoice):
     """What a request may become. ``prefer`` names kinds, vendors, runtimes or profiles, best first.
 
@@ -50,6 +57,9 @@ class JobClass(DeviceChoice):
     may move to every type of its class.
     """
 
+    groups: tuple[DeviceGroup, ...] = ()
+    """Makes the class a template: several groups of devices on one node, and the count asked for
+    is the number of sets (`compute:NAME:1`). What the class itself says holds for every group."""
     prefer: tuple[str, ...] = ()
     """Kinds, vendors, runtimes or profiles, best first."""
     slices: bool = False
@@ -70,3 +80,21 @@ class JobClass(DeviceChoice):
     """`near`: cores and devices on one socket, enforced where this release can, and the job stays
     on device types for which it holds. `movable`: never enforced; the job may move to every type of
     its class."""
+    fallback: Literal["same_switch", "spread", "refuse"] = "same_switch"
+    """For a template that no node can hold. `same_switch`: the user gets the line that asks for the
+    groups on different nodes below one switch; `spread`: below several, if need be; `refuse`: he
+    is told why."""
+    fallback_note: str = ""
+    """What the user is told besides when the fallback is taken."""
+
+    @property
+    def node_features(self) -> tuple[str, ...]:
+        """What a node must have for all of it: the class's features and its groups'."""
+        groups = (feature for group in self.groups for feature in group.features)
+        return tuple(dict.fromkeys([*self.features, *groups]))
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.groups and (self.devices_max or self.devices_min > 1):
+            raise ValueError("a template counts devices in its groups, not by devices_min and _max")
+        return self

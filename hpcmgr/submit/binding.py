@@ -51,7 +51,7 @@ def choose_binding(
     form, why_not = _form(chosen, fields, release, exclusive=exclusive)
     if why_not:
         return Binding(why_not=why_not)
-    others = [c for c in able if c.profile.name != chosen.profile.name]
+    others = [c for c in able if c.name != chosen.name]
     everywhere = not any(_why_not_kept(c, fields, release, exclusive=exclusive) for c in others)
     if movable and others and not everywhere:
         return Binding(why_not="the job may still move to another device type")
@@ -107,6 +107,8 @@ def _why_never(candidate: Candidate, fields: JobFields, *, exclusive: bool) -> s
     """Reasons that hold on every release."""
     if candidate.per_task:
         return "the request is per task"
+    if candidate.beside:
+        return "its device groups may lie on different sockets"
     if not fields.fixed_nodes:
         return "the number of nodes is not fixed"
     if exclusive:

@@ -10,6 +10,12 @@ TEXTS = {
     "unsure": "whether the driver serves {needs} is not known on {nodes} of the nodes",
     "not_required": "your --constraint cannot be joined with what the class wants ({features}): "
     "add it yourself",
+    "template_form": "compute:{name}:N asks for N sets of its device groups; beside it only "
+    "vram:each:GiB, and not per task",
+    "apart": "{request}: no node holds its groups together ({why}). On different nodes{below} it "
+    "is: sbatch {line} SCRIPT (what the groups exchange then crosses the network){note}",
+    "apart_free": "no node is free for it now; on different nodes{below} it could start at once: "
+    "sbatch {line} SCRIPT (what the groups exchange then crosses the network){note}",
     "left_out": "{nodes} nodes are left out: their driver does not serve what the class needs",
     "waits": "the job waits until the nodes are back: {why}",
     "no_count": "{request}: no count given, taken as 1",

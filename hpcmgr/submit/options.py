@@ -29,6 +29,7 @@ def options_of(
         c
         for c in ranked
         if not c.refused
+        and not c.beside  # a template is looked at once, at its submission
         and not late_binding(c, fields, release, enforced=enforced, exclusive=exclusive).why_not
     ]
     measured = all(c.profile.name in speeds for c in able)

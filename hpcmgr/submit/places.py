@@ -50,9 +50,10 @@ def join_features(asked: str, wanted: Sequence[str]) -> str | None:
         return "&".join(dict.fromkeys([*mine, *wanted])) if wanted else asked
     if not wanted or asked.endswith(f"&{'&'.join(wanted)}"):
         return asked
-    if not _ALTERNATIVES.fullmatch(asked):
-        return None
-    return "&".join([f"({asked})" if "|" in asked else asked, *wanted])
+    outside = re.sub(r"\([^()]*\)", "", asked)
+    if not _ALTERNATIVES.fullmatch(asked) or ("|" in outside and "(" in asked):
+        return None  # brackets in brackets are no constraint for Slurm
+    return "&".join([f"({asked})" if "|" in outside else asked, *wanted])
 
 
 @lru_cache(64)

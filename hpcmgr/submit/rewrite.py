@@ -134,7 +134,7 @@ def _messages(
             per_node=where,
         ),
     ]
-    if ask.units and candidate.units > ask.units:
+    if ask.units and candidate.units > ask.units and not candidate.beside:
         lines.append(text("more_units", granted=candidate.units, asked=ask.units))
     lines += candidate.notes
     if candidate.waits:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from hpcmgr.errors import ConfigError, Problem, RequestError
 from hpcmgr.profile import DeviceProfile, ProfileLibrary
-from hpcmgr.settings import JobClass, Site
+from hpcmgr.settings import DeviceChoice, JobClass, Site
 from hpcmgr.submit.messages import text
 
 ATTRIBUTES = ("kind", "runtime", "vendor", "name")
@@ -36,16 +36,21 @@ class Selection:
             return "not what was asked for"
         if profile.slice_of and not self.job_class.slices:
             return f"class {self.class_name} allows whole devices only, no slices"
-        names = (profile.name, profile.slice_of)
-        for values, allowed, what in (
-            ((profile.kind,), self.job_class.kinds, "kinds"),
-            ((profile.runtime,), self.job_class.runtimes, "runtimes"),
-            ((profile.vendor,), self.job_class.vendors, "vendors"),
-            (names, self.job_class.profiles, "profiles"),
-        ):
-            if allowed and not {*values} & {*allowed}:
-                return f"class {self.class_name} allows only {what} {', '.join(allowed)}"
-        return None
+        return refusal_of(self.job_class, self.class_name, profile)
+
+
+def refusal_of(choice: DeviceChoice, class_name: str, profile: DeviceProfile) -> str | None:
+    """None if a class, or a group of it, allows the device type, else why not."""
+    names = (profile.name, profile.slice_of)
+    for values, allowed, what in (
+        ((profile.kind,), choice.kinds, "kinds"),
+        ((profile.runtime,), choice.runtimes, "runtimes"),
+        ((profile.vendor,), choice.vendors, "vendors"),
+        (names, choice.profiles, "profiles"),
+    ):
+        if allowed and not {*values} & {*allowed}:
+            return f"class {class_name} allows only {what} {', '.join(allowed)}"
+    return None
 
 
 @dataclass(frozen=True)
