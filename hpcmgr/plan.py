@@ -7,12 +7,11 @@ plan sorts devices once, by GRES name, type and the order of the runtime, and no
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from hpcmgr.errors import PlanError
-from hpcmgr.inventory import CpuTopology, Device, DeviceLink, NodeInventory
+from hpcmgr.inventory import CpuTopology, Device, NodeInventory
 from hpcmgr.inventory.numa_sockets import by_numa
 from hpcmgr.profile import DeviceProfile, ProfileLibrary
 from hpcmgr.settings import NodeGroup, Sharing, Site
@@ -24,18 +23,16 @@ NO_ENV = ("no_gpu_env",)
 @dataclass(frozen=True, slots=True)
 class PlannedDevice:
     """One schedulable device: a whole one, or a slice of one. ``files`` as gres.conf names them,
-    ``socket`` as Slurm counts it, ``key`` the device's in the inventory, ``place`` the slice's
-    among its device's; ``links`` to each device of its GRES name, itself -1, () for none."""
+    ``socket`` as Slurm counts it, ``place`` the slice's among its device's; ``sharing`` how several
+    jobs use it, None: one does."""
 
     profile: DeviceProfile
     files: tuple[str, ...]
     socket: int | None
     index: int | None
     uuid: str | None
-    key: str = ""
     place: int = 0
     sharing: Sharing | None = None
-    links: tuple[int, ...] = ()
 
     @property
     def own_files(self) -> tuple[str, ...]:
@@ -120,7 +117,7 @@ def _plan_node(inventory: NodeInventory, library: ProfileLibrary, site: Site) ->
     groups = site.group_values(inventory.node)
     cpu = _processors(inventory, groups)
     devices, notes = _plan_devices(inventory, library, cpu)
-    devices = _with_links(_with_sharing(inventory.node, devices, site), inventory.links)
+    devices = _with_sharing(inventory.node, devices, site)
     return NodePlan(
         name=inventory.node,
         sockets=cpu.sockets,
@@ -158,9 +155,7 @@ def _plan_devices(
             notes.append(f"{device.key} {device.model!r}: no device node found, not schedulable")
         else:
             planned.append(
-                PlannedDevice(
-                    profile, device.files, socket(device), device.index, device.uuid, device.key
-                )
+                PlannedDevice(profile, device.files, socket(device), device.index, device.uuid)
             )
     _refuse_shared_files(inventory.node, planned)
     planned.sort(key=lambda d: (d.profile.gres.name, d.profile.gres.type, _runtime_order(d)))
@@ -184,9 +179,7 @@ def _slices(
         elif not piece.files:
             notes.append(f"{what}: no device nodes found, not schedulable")
         else:
-            pieces.append(
-                PlannedDevice(kind, piece.files, None, device.index, piece.uuid, device.key, place)
-            )
+            pieces.append(PlannedDevice(kind, piece.files, None, device.index, piece.uuid, place))
     return pieces, notes
 
 
@@ -228,34 +221,6 @@ def _with_sharing(
                 f"take {device.profile.name} out of sharing in site.yaml",
             )
     return shared
-
-
-def _with_links(
-    devices: tuple[PlannedDevice, ...], links: Iterable[DeviceLink]
-) -> tuple[PlannedDevice, ...]:
-    """Devices with their links to the others of their GRES name, in Slurm's order. Slurm takes
-    links of all devices of a name or of none; where all pairs are alike they say nothing."""
-    strength = {frozenset((link.a, link.b)): _strength(link) for link in links}
-    found: list[PlannedDevice] = []
-    for name in dict.fromkeys(d.profile.gres.name for d in devices):
-        group = [d for d in devices if d.profile.gres.name == name]
-        matrix = [
-            tuple(-1 if a is b else strength.get(frozenset((a.key, b.key)), 0) for b in group)
-            for a in group
-        ]
-        differ = len({n for row in matrix for n in row if n >= 0}) > 1
-        if differ and not any(d.profile.slice_of for d in group):
-            group = [replace(d, links=row) for d, row in zip(group, matrix, strict=True)]
-        found += group
-    return tuple(found)
-
-
-def _strength(link: DeviceLink) -> int:
-    """Slurm wants a number of links: ``NV4`` tells four, other words one, a way over PCIe none."""
-    if not link.direct:
-        return 0
-    number = re.search(r"[0-9]{1,3}$", link.kind)
-    return int(number[0]) if number else 1
 
 
 def _counts(devices: tuple[PlannedDevice, ...]) -> dict[str, int]:

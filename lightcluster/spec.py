@@ -17,6 +17,7 @@ _CONTROLLER_ADDRESS = "10.77.0.1"
 class NodeSpec:
     """A compute node: its name, the CPUs it poses as, and the recorded machine it plays.
 
+    ``numa_per_socket``: NUMA nodes of each socket (0: the hardware shows none).
     ``host`` is a folder as ``hpcmgr record`` writes it; its ``dev.txt`` becomes the node's
     device nodes and the folder itself is seen in the node, read-only, at ``/host``.
     """
@@ -26,6 +27,7 @@ class NodeSpec:
     cores_per_socket: int = 4
     threads_per_core: int = 1
     host: Path | None = None
+    numa_per_socket: int = 0
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9-]{0,60}", self.name) or self.name == CONTROLLER:
@@ -41,7 +43,9 @@ class NodeSpec:
     @property
     def hwloc(self) -> str:
         """The topology for HWLOC_SYNTHETIC: slurmd then sees this machine and no other."""
-        return f"pack:{self.sockets} core:{self.cores_per_socket} pu:{self.threads_per_core}"
+        numa, cores = self.numa_per_socket, self.cores_per_socket
+        inner = f"numa:{numa} core:{cores // numa}" if numa else f"core:{cores}"
+        return f"pack:{self.sockets} {inner} pu:{self.threads_per_core}"
 
     @property
     def cpus(self) -> int:

@@ -12,6 +12,7 @@ from hpcmgr.capacity.picture import Picture
 from hpcmgr.capacity.preempt import basis
 from hpcmgr.capacity.tally import Worth, total
 from hpcmgr.slurm.hostlist import fold
+from hpcmgr.slurm.state import SHARES
 
 SCHEMA = "hpcmgr.capacity/1"
 By = Literal["type", "node", "partition", "class", "user", "account"]
@@ -159,6 +160,7 @@ def _type(picture: Picture, gres: str, places: list[tuple[OnNode, Here]]) -> Dat
         "memory_gib_each": profile.memory_gib if profile else None,
         "nodes": len(places),
         **_worth(total(here.worth for _, here in places)),
+        "shares": _shares(gres, places),
         "largest": _largest(capacity, gres),
         "spread": [
             {"devices": most, "count": len(names), "nodes": fold(names)}
@@ -178,6 +180,20 @@ def _type(picture: Picture, gres: str, places: list[tuple[OnNode, Here]]) -> Dat
             "by": dict(sorted(stoppable.by.items())) if stoppable else {},
         },
     }
+
+
+def _shares(gres: str, places: list[tuple[OnNode, Here]]) -> list[Data]:
+    """Shares of devices of that type; the devices of which any are in use count as used."""
+    name, _, type_ = gres.partition(":")
+    rows = []
+    for share in sorted(SHARES) if name == "gpu" else ():
+        key = f"{share}:{type_}" if type_ else share
+        states = [node.state for node, _ in places if node.state.gres.get(key)]
+        if states:
+            every, used = (sum(m.get(key, 0) for m in maps) for maps in
+                           ([s.gres for s in states], [s.used for s in states]))  # fmt: skip
+            rows.append({"gres": share, "total": every, "used": used, "nodes": len(states)})
+    return rows
 
 
 def _largest(capacity: Capacity, gres: str) -> Data | None:

@@ -160,6 +160,11 @@ def _told(data: dict[str, Any]) -> list[str]:
             f"{total['not_seen']} devices in use are held by jobs that Slurm does not show you "
             "or does not count by type"
         )
+    lines += [
+        f"{each['gres']}: {share['used']} of {share['total']} {share['gres']} in use"
+        for each in data["types"]
+        for share in each["shares"]
+    ]
     if any(each["preemptable"]["devices"] for each in data["types"]):
         lines.append(f"~ is an estimate: {data['preemption']['basis']}")
     return [*lines, *data["notes"]]

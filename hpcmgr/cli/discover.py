@@ -58,6 +58,10 @@ def _present(inventory: NodeInventory, library: ProfileLibrary) -> None:
         table(*_fitting(_DEVICE_HEADERS, rows), "Devices")
     else:
         click.echo("No devices.")
+    pieces = [row for device in inventory.devices for row in _slice_rows(device, library)]
+    if pieces:
+        click.echo()
+        table(("DEVICE", "SLICE", "PROFILE", "UNITS", "MEMORY", "FILES", "UUID"), pieces, "Slices")
     remarks = [
         f"{device.key}: {text}"
         for device in inventory.devices
@@ -132,6 +136,28 @@ def _device_row(device: Device, cpu: CpuTopology, library: ProfileLibrary) -> tu
         device.serial or "-",
         device.health.state,
     )
+
+
+def _slice_rows(device: Device, library: ProfileLibrary) -> list[tuple[str, ...]]:
+    """What a device is cut into; one that is to be cut shows as such."""
+    profile = library.get(device.profile) if device.profile else None
+    if device.sliced and not device.slices:
+        return [(_or_unknown(device.index), "none", *("-",) * 5)]
+    rows: list[tuple[str, ...]] = []
+    for piece in device.slices:
+        kind = library.slice_of(profile, piece.name) if profile else None
+        rows.append(
+            (
+                _or_unknown(device.index),
+                piece.name,
+                kind.name if kind else "-",
+                _or_unknown(kind.booked_units if kind else None),
+                _memory(piece.memory_mib),
+                " ".join(piece.files) or "-",
+                piece.uuid or "-",
+            )
+        )
+    return rows
 
 
 def _memory(mib: int | None) -> str:

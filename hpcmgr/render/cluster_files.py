@@ -29,7 +29,6 @@ class GresRecord:
     file: str = ""
     multiple_files: str = ""
     cores: str = ""
-    links: str = ""
     flags: str = ""
 
 
@@ -95,7 +94,7 @@ def _device_records(
     def same(a: PlannedDevice, b: PlannedDevice) -> bool:
         if a.profile.gres != b.profile.gres or (with_cores and a.socket != b.socket):
             return False
-        return not a.links and _follows(a, b)  # links are one device a record
+        return _follows(a, b)
 
     return [_record(node, run, with_cores=with_cores) for run in _runs(devices, same)]
 
@@ -131,7 +130,6 @@ def _record(node: NodePlan, run: list[PlannedDevice], *, with_cores: bool) -> Gr
         file="" if several else _files(run),
         multiple_files=",".join(first.files) if several else "",
         cores=_cores(node, first.socket) if with_cores else "",
-        links=",".join(map(str, first.links)),
         flags=",".join(node.env_flags(gres.name)),
     )
 

@@ -21,14 +21,16 @@ def render_node(node: NodePlan) -> dict[str, str]:
 
 def _told_by_prolog(node: NodePlan) -> frozenset[str]:
     """Variables of which Slurm's word does not count on this node: it is told to set none, since
-    brands share a GRES name, or it would give a number to a slice, which has none."""
+    brands share a GRES name, or it would give a number to a slice, which has none, or it says
+    nothing to jobs with shares (of mps, where other nodes have shards)."""
     told = set()
     for device in node.devices:
         visible = device.profile.visible
         if visible is None:
             continue
         silent = node.env_flags(device.profile.gres.name) == NO_ENV
-        if device.profile.slice_of or (silent and device.profile.gres.flags != NO_ENV):
+        mixed = silent and device.profile.gres.flags != NO_ENV
+        if device.profile.slice_of or device.sharing or mixed:
             told.add(visible.variable)
     return frozenset(told)
 

@@ -127,6 +127,15 @@ def links_are_square(c: Configuration) -> Iterator[Finding]:
             records = [r for r in shape.records if r.name == name]
             if not any(_links(r) for r in records):
                 continue
+            first = next(r for r in records if _links(r))
+            yield warning(
+                "links-avoided",
+                first.place,
+                f"{shape.label}: {name} has Links=",
+                "Slurm gives a request per node or task (--gres=gpu:2) the devices with the fewest "
+                "links to each other; only --gpus=2 takes linked ones (24.11.5, 26.05.5).",
+                "leave Links out",
+            )
             devices = sum(r.count or 0 for r in records)
             taken: set[int] = set()
             for record in records:

@@ -108,6 +108,8 @@ def test_a_type_that_no_profile_knows_counts_with_devices_and_no_units() -> None
     assert types["gpu:new"]["largest"] == {
         "gres": "gpu:new", "devices": 2, "units": None, "nodes": "g1",
     }  # fmt: skip
+    assert types["gpu:a100"]["shares"] == [{"gres": "shard", "total": 4, "used": 0, "nodes": 1}]
+    assert types["gpu:new"]["shares"] == []
     assert data["total"]["units"]["total"] == 8
     assert data["total"]["units_unknown"] == 13
 

@@ -55,6 +55,17 @@ def test_the_table_is_plain_where_nobody_looks(
     ]
 
 
+def test_slices_stand_below_their_devices(hosts: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With their units and files; a GPU that is to be cut shows as such."""
+    assert discover("--host", hosts / "mig4") == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+
+    assert ["0", "2g.20gb", "a100-80g-2g.20gb", "2", "19.5", "GiB", "/dev/nvidia1",
+            "/dev/nvidia-caps/nvidia-cap165", "/dev/nvidia-caps/nvidia-cap166",
+            "MIG-c84a1f37-6e02-5d8b-95e3-f1b07a62d9c8"] in lines  # fmt: skip
+    assert ["3", "none", "-", "-", "-", "-", "-"] in lines
+
+
 def test_a_broken_source_is_exit_4(half: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What is known is printed, what is broken is told on stderr."""
     assert discover("--host", half, "--json") == 4

@@ -1,4 +1,4 @@
-"""Slices, shares and links: plan and files."""
+"""Slices and shares: plan and files."""
 
 from __future__ import annotations
 
@@ -163,6 +163,13 @@ class TestSharing:
         assert "GresTypes=compute,gpu,mps,vram\n" in text
         assert "gres/gpu:t4,gres/mps\n" in text
 
+    def test_the_prolog_tells_jobs_with_shares(self) -> None:
+        """Slurm may say nothing to them; to a job with the whole device it says the same."""
+        node = planned(gpu(0), gpu(1, profile="t4"), sharing={"t4": {"mps": True}})
+        rows = render_node(node)["devices"].splitlines()[2:]
+
+        assert [row.split()[4:6] for row in rows] == [["CUDA_VISIBLE_DEVICES", "local"]] * 2
+
     def test_a_group_of_nodes_differs_from_the_site(self) -> None:
         """The group's word holds for its nodes; null takes the site's back."""
         site = {
@@ -196,45 +203,12 @@ class TestSharing:
         assert node.gres["shard"] == 2
 
 
-class TestLinks:
-    """A matrix in Slurm's order, where it says something."""
+def test_links_are_not_rendered() -> None:
+    """Slurm 24.11.5 and 26.05.5 give per-node requests the devices with the fewest of them."""
+    bridge = DeviceLink(a="0000:00:00.0", b="0000:01:00.0", kind="NV4", direct=True)
+    node = planned(*(gpu(n) for n in range(4)), links=(bridge,))
 
-    @staticmethod
-    def pair(a: int, b: int, kind: str = "NV4") -> DeviceLink:
-        return DeviceLink(a=f"0000:{a:02x}:00.0", b=f"0000:{b:02x}:00.0", kind=kind,
-                          direct=kind.startswith("NV"))  # fmt: skip
-
-    def test_bridged_pairs(self) -> None:
-        """0-2 and 1-3 have four links each, the others none."""
-        links = (self.pair(0, 2), self.pair(1, 3), self.pair(0, 1, "SYS"))
-        node = planned(*(gpu(n) for n in range(4)), links=links)
-
-        assert [line.split("Links=")[1].split()[0] for line in lines(node, "gpu")] == [
-            "-1,0,4,0", "0,-1,0,4", "4,0,-1,0", "0,4,0,-1",
-        ]  # fmt: skip
-
-    def test_the_order_is_that_of_the_records(self) -> None:
-        """Types stand in groups: the matrix follows them."""
-        node = planned(gpu(0, profile="t4"), gpu(1), gpu(2), links=(self.pair(1, 2),))
-
-        assert [d.profile.name for d in node.devices] == ["a100-80g", "a100-80g", "t4"]
-        assert [line.split("Links=")[1].split()[0] for line in lines(node, "gpu")] == [
-            "-1,4,0", "4,-1,0", "0,0,-1",
-        ]  # fmt: skip
-
-    def test_where_all_pairs_are_alike_there_are_none(self) -> None:
-        """NVSwitch joins all; and without any link there is nothing to say."""
-        all_ = tuple(self.pair(a, b) for a in range(3) for b in range(a + 1, 3))
-
-        for links in (all_, ()):
-            node = planned(*(gpu(n) for n in range(3)), links=links)
-            assert "Links" not in "".join(lines(node, "gpu"))
-
-    def test_not_where_a_device_is_cut(self) -> None:
-        """Links of slices say nothing, and Slurm wants all of a name or none."""
-        node = planned(gpu(0, mig("1g.10gb", 0, 12)), gpu(1), gpu(2), links=(self.pair(1, 2),))
-
-        assert "Links" not in "".join(lines(node, "gpu"))
+    assert "Links" not in "".join(lines(node, "gpu"))
 
 
 @pytest.mark.parametrize("shape", ["file", "files"])

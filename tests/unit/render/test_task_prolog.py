@@ -101,6 +101,20 @@ class TestProlog:
 
         assert exports(run(shell, tmp_path, rows))["HPCMGR_DEVICES"] == f"/dev/null,{gone}"
 
+    def test_a_slice_is_known_by_its_own_file(self, shell: str, tmp_path: Path) -> None:
+        """The GPU's node opens for all of its slices; the variable is the uuid."""
+        gone = str(tmp_path / "gone")
+        rows = [
+            f"{own},/dev/null,{own} gpu:a100_1g.10gb a100-80g-1g.10gb cuda CUDA_VISIBLE_DEVICES "
+            f"uuid MIG-{n} 1 10"
+            for n, own in enumerate((gone, "/dev/zero"))
+        ]
+        whole = f"{gone} gpu:a100 a100-80g cuda CUDA_VISIBLE_DEVICES local - 8 80"
+        done = exports(run(shell, tmp_path, [whole, *rows], SLURM_STEP_GPUS="2"))
+
+        assert done["CUDA_VISIBLE_DEVICES"] == "MIG-1"
+        assert done["HPCMGR_PROFILE"] == "a100-80g-1g.10gb"
+
     def test_several_brands_on_one_node(self, shell: str, tmp_path: Path) -> None:
         """A template's job sees both, each with its own variable."""
         done = exports(run(shell, tmp_path, [gpu("/dev/null"), npu("/dev/zero", 3)]))
