@@ -6,14 +6,16 @@ Sources find, the inventory is canonical, profiles decide, renderers only write.
 from __future__ import annotations
 
 from hpcmgr.discovery import Host, discover
-from hpcmgr.errors import InventoryError
+from hpcmgr.errors import CommandError, InventoryError
+from hpcmgr.fabric import load_scan
 from hpcmgr.inventory import NodeInventory
 from hpcmgr.inventory.store import load_all
 from hpcmgr.plan import ClusterPlan, NodePlan, make_plan
 from hpcmgr.profile import ProfileLibrary, load_library
 from hpcmgr.render import render_cluster, render_node
 from hpcmgr.settings import Site, override_fields
-from hpcmgr.slurm.capability import NEWEST
+from hpcmgr.slurm.capability import NEWEST, Release
+from hpcmgr.slurm.reader import read_release
 from hpcmgr.slurm.state import ClusterState, NodeState
 
 
@@ -39,15 +41,39 @@ def node_plan(inventory: NodeInventory, site: Site) -> NodePlan:
     return make_plan([inventory], library_of(site), site).nodes[0]
 
 
-def cluster_plan(site: Site) -> ClusterPlan:
-    """The plan of all nodes that have published an inventory."""
+def inventories_of(site: Site) -> dict[str, NodeInventory]:
+    """What all nodes have published, by name.
+
+    Raises:
+        InventoryError: none has, or one cannot be read.
+    """
     inventories = load_all(site.inventory)
     if not inventories:
         raise InventoryError(
             f"no inventory in {site.inventory}",
             "run 'hpcmgr sync' on the nodes, or set 'inventory' in site.yaml",
         )
-    return make_plan(inventories.values(), library_of(site), site)
+    return inventories
+
+
+def cluster_plan(site: Site) -> ClusterPlan:
+    """The plan of all nodes that have published an inventory."""
+    inventories = inventories_of(site)
+    scan = load_scan(site.topology.scan) if site.topology.scan else None
+    return make_plan(inventories.values(), library_of(site), site, scan, _release_of(site))
+
+
+def _release_of(site: Site) -> Release:
+    """The release to write for. Slurm is asked only where it matters; where there is none, the
+    newest."""
+    if site.slurm.version:
+        return Release.parse(site.slurm.version)
+    if "block" not in site.topology.plugins:
+        return NEWEST
+    try:
+        return Release.parse(read_release())
+    except CommandError:
+        return NEWEST
 
 
 def cluster_files(site: Site) -> dict[str, str]:

@@ -5,6 +5,8 @@
     ├── ConfigError                 a file of ours is wrong; every problem with file and line
     ├── HostError                   a recorded host cannot be read
     ├── InventoryError              a node's inventory is missing or broken
+    ├── FabricError                 a scan of the fabric cannot be read
+    │   └── IncompleteScan          it lacks parts of the fabric; nothing was written (exit code 4)
     ├── PlanError                   inventory, profiles and site together make no valid plan
     ├── CommandError                a program failed
     │   ├── CommandMissing          it is not installed
@@ -77,6 +79,16 @@ class HostError(HpcmgrError):
 
 class InventoryError(HpcmgrError):
     """A node's inventory is missing or broken."""
+
+
+class FabricError(HpcmgrError):
+    """A scan of the fabric cannot be read."""
+
+
+class IncompleteScan(FabricError):
+    """A scan lacks parts of the fabric; what was known before stays."""
+
+    exit_code = 4
 
 
 class PlanError(HpcmgrError):

@@ -11,10 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from hpcmgr.errors import PlanError
+from hpcmgr.fabric import FabricPlan, Scan, plan_fabric
 from hpcmgr.inventory import CpuTopology, Device, NodeInventory
 from hpcmgr.inventory.numa_sockets import by_numa
 from hpcmgr.profile import DeviceProfile, ProfileLibrary
 from hpcmgr.settings import NodeGroup, Sharing, Site
+from hpcmgr.slurm.capability import NEWEST, Release
 
 NEUTRAL = ("compute", "vram")
 NO_ENV = ("no_gpu_env",)
@@ -77,6 +79,8 @@ class ClusterPlan:
     nodes: tuple[NodePlan, ...]
     site: Site
     gres_types: tuple[str, ...] = field(default=())
+    fabric: FabricPlan = field(default_factory=FabricPlan)
+    release: Release = NEWEST
 
     @property
     def tracked_tres(self) -> tuple[str, ...]:
@@ -96,21 +100,31 @@ class ClusterPlan:
 
 
 def make_plan(
-    inventories: Iterable[NodeInventory], library: ProfileLibrary, site: Site
+    inventories: Iterable[NodeInventory],
+    library: ProfileLibrary,
+    site: Site,
+    scan: Scan | None = None,
+    release: Release = NEWEST,
 ) -> ClusterPlan:
     """Plan the cluster.
+
+    Args:
+        inventories: of all nodes.
+        library: the profiles that hold.
+        site: site.yaml.
+        scan: of the fabric, where site.yaml names one.
+        release: of the site's Slurm.
 
     Raises:
         PlanError: an inventory of this node cannot be planned (says which node and why).
     """
-    nodes = tuple(
-        _plan_node(inventory, library, site)
-        for inventory in sorted(inventories, key=lambda i: i.node)
-    )
+    ordered = sorted(inventories, key=lambda i: i.node)
+    nodes = tuple(_plan_node(inventory, library, site) for inventory in ordered)
     devices = [device for node in nodes for device in node.devices]
     names = {d.profile.gres.name for d in devices}
     names |= {d.sharing.name for d in devices if d.sharing is not None}
-    return ClusterPlan(nodes, site, tuple(sorted({*names, *NEUTRAL})))
+    fabric = plan_fabric(site, scan, {inventory.node: inventory for inventory in ordered})
+    return ClusterPlan(nodes, site, tuple(sorted({*names, *NEUTRAL})), fabric, release)
 
 
 def _plan_node(inventory: NodeInventory, library: ProfileLibrary, site: Site) -> NodePlan:

@@ -20,6 +20,7 @@ COMMANDS = {
     "topo": "this node's device graph: matrix, picture",
     "profiles": "the library of device profiles",
     "sync": "on a compute node: discover, publish, write node-local files",
+    "fabric": "the network between the nodes: scans, tree, rails",
     "render": "inventory, profiles and site.yaml into Slurm's files",
     "verify": "lint and prove Slurm's files with Slurm's own daemons",
     "apply": "diff, prove, write, reconfigure, check, roll back on failure",

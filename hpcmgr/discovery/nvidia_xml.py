@@ -116,7 +116,19 @@ def facts(gpu: Element, log: SmiLog, index: int) -> DeviceFacts:
         driver=log.driver,
         firmware=known(gpu.findtext("vbios_version")),
         runtime_version=log.cuda,
+        nvlink_domain=_domain(gpu),
         health=_health(gpu),
+    )
+
+
+def _domain(gpu: Element) -> str | None:
+    """Cluster and clique, once the fabric manager has let the GPU in. The NVLink of one machine is
+    a cluster of zeros: no other node is in it."""
+    cluster = known_serial(gpu.findtext("fabric/clusterUuid"))
+    clique = whole(gpu.findtext("fabric/cliqueId"))
+    state = (gpu.findtext("fabric/state") or "").strip().lower()
+    return (
+        f"{cluster}.{clique}" if cluster and clique is not None and state == "completed" else None
     )
 
 

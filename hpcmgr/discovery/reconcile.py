@@ -21,7 +21,7 @@ from hpcmgr.inventory.pci_address import sort_key
 from hpcmgr.profile import ProfileLibrary
 
 _MERGED = ("model", "pci_id", "index", "files", "uuid", "serial", "memory_mib", "driver",
-           "firmware", "runtime_version", "sliced", "slices")  # fmt: skip
+           "firmware", "runtime_version", "nvlink_domain", "sliced", "slices")  # fmt: skip
 _COMPARED = ("pci_id", "index", "files", "uuid", "serial", "driver")
 _WORST = {"failed": 0, "degraded": 1, "unknown": 2, "ok": 3}
 

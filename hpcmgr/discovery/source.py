@@ -54,6 +54,7 @@ class DeviceFacts:
     driver: str | None = None
     firmware: str | None = None
     runtime_version: str | None = None
+    nvlink_domain: str | None = None
     health: Health | None = None
     sliced: bool | None = None
     slices: tuple[Slice, ...] = ()

@@ -170,6 +170,7 @@ _FIELDS = {
     "driver": "driver",
     "firmware": "firmware",
     "runtime_version": "runtime of the driver",
+    "nvlink_domain": "NVLink domain",
 }
 
 

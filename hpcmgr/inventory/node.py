@@ -63,8 +63,9 @@ class Device(Frozen):
 
     ``index`` is its number in its vendor's runtime (what a visible-devices variable counts), which
     need not be the number in the name of its device node. ``chip`` tells devices apart that share
-    one PCI address. ``sliced``: it is cut into ``slices``, or waits to be, and cannot be used
-    whole.
+    one PCI address. ``nvlink_domain``: NVIDIA's cluster UUID and clique ("UUID.CLIQUE"); GPUs of
+    several nodes that say the same reach each other by NVLink. ``sliced``: it is cut into
+    ``slices``, or waits to be, and cannot be used whole.
     """
 
     vendor: str
@@ -83,6 +84,7 @@ class Device(Frozen):
     driver: str | None = None
     firmware: str | None = None
     runtime_version: str | None = None
+    nvlink_domain: str | None = None
     health: Health = Health()
     sliced: bool = False
     slices: tuple[Slice, ...] = ()
@@ -160,4 +162,9 @@ class NodeInventory(Frozen):
         return json.dumps(self._plain(digest=self.digest), indent=2, ensure_ascii=False) + "\n"
 
     def _plain(self, digest: str) -> dict[str, Any]:
-        return {**self.model_dump(mode="json", by_alias=True), "digest": digest}
+        plain = self.model_dump(mode="json", by_alias=True)
+        for device in plain["devices"]:
+            # Few nodes have one; what an older controller does not know, it refuses.
+            if device["nvlink_domain"] is None:
+                del device["nvlink_domain"]
+        return {**plain, "digest": digest}

@@ -1,4 +1,4 @@
-"""gres.conf, hpcmgr.conf, cgroup.conf and topology.conf of a whole cluster.
+"""gres.conf, hpcmgr.conf, cgroup.conf and the topology of a whole cluster.
 
 ``hpcmgr.conf`` is included by the site's own slurm.conf, before its partitions; the site's file is
 never written.
@@ -33,14 +33,13 @@ class GresRecord:
 
 
 def render_cluster(plan: ClusterPlan) -> dict[str, str]:
-    """File name → text, in the order in which people read them. topology.conf is there only where
-    the site describes its fabric."""
-    topology = render_topology(plan)
+    """File name → text, in the order in which people read them. topology.conf or topology.yaml is
+    there only where the site describes its fabric."""
     return {
         "hpcmgr.conf": _hpcmgr_conf(plan),
         "gres.conf": _gres_conf(plan),
         "cgroup.conf": fill("cgroup.conf.j2", cgroup=plan.site.cgroup),
-        **({"topology.conf": topology} if topology else {}),
+        **render_topology(plan),
     }
 
 

@@ -6,7 +6,7 @@ what a field means stands as a string below it, and docs/site-yaml.md is made fr
 """
 
 from hpcmgr.settings.classes import DeviceChoice, DeviceGroup, JobClass
-from hpcmgr.settings.fabric import Switch
+from hpcmgr.settings.fabric import Rails, Switch, Topology
 from hpcmgr.settings.fields import split_address
 from hpcmgr.settings.nodes import NodeGroup
 from hpcmgr.settings.service import Weights
@@ -20,9 +20,11 @@ __all__ = [
     "DeviceGroup",
     "JobClass",
     "NodeGroup",
+    "Rails",
     "Sharing",
     "Site",
     "Switch",
+    "Topology",
     "Weights",
     "load_site",
     "override_fields",

@@ -1,10 +1,11 @@
-"""The network's switches."""
+"""The network's switches, and what Slurm is told of them."""
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from pathlib import Path
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from hpcmgr.settings.fields import Hostlist, Section, SwitchName
 from hpcmgr.slurm.hostlist import expand
@@ -60,3 +61,79 @@ def _is_above_itself(name: str, parents: dict[str, str]) -> bool:
 
 
 Fabric = Annotated[dict[SwitchName, Switch], AfterValidator(_tree)]
+
+
+def _nic_pattern(text: str) -> str:
+    expand(text.replace("*", "").replace("?", ""))
+    return text
+
+
+def _blocks(blocks: dict[str, str]) -> dict[str, str]:
+    """Slurm accepts a node in two blocks silently."""
+    first: dict[str, str] = {}
+    problems = [
+        f"{node} is in {first[node]} and in {name}"
+        for name, nodes in blocks.items()
+        for node in expand(nodes)
+        if first.setdefault(node, name) != name
+    ]
+    if problems:
+        raise ValueError("; ".join(problems))
+    return blocks
+
+
+def _block_sizes(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """slurmctld refuses all others."""
+    powers = {sizes[0] << k for k in range(16)} if sizes else set()
+    wrong = [size for size in sizes if size not in powers]
+    if wrong or list(sizes) != sorted(set(sizes)):
+        raise ValueError(
+            "the first is the base size, each further one twice, four times, eight times … of it, "
+            "rising: [18, 36]"
+        )
+    return sizes
+
+
+def _once(plugins: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(plugins)) != len(plugins):
+        raise ValueError("each once only")
+    return plugins
+
+
+NicPattern = Annotated[str, AfterValidator(_nic_pattern)]
+Blocks = Annotated[dict[SwitchName, Hostlist], AfterValidator(_blocks)]
+
+
+class Rails(Section):
+    """Which NICs carry the jobs' traffic. Without a rule: InfiniBand where there is any, and of a
+    node's NICs there the ones nearest to its devices."""
+
+    include: tuple[NicPattern, ...] = ()
+    """NICs that count, in place of the nearest: `mlx5_[0-7]`, `mlx5_*`."""
+    exclude: tuple[NicPattern, ...] = ()
+    """NICs that do not count."""
+    network: Literal["infiniband", "ethernet"] | None = None
+    """The network of the compute rails; `null`: InfiniBand where there is any."""
+
+
+class Topology(Section):
+    """What Slurm is told of the network. See [fabric.md](fabric.md)."""
+
+    scan: Path | None = None
+    """What `hpcmgr fabric scan` wrote; stands in place of `fabric`."""
+    rails: Rails = Rails()
+    """Which NICs of the scan count."""
+    plugins: Annotated[
+        tuple[Literal["tree", "block"], ...], Field(min_length=1), AfterValidator(_once)
+    ] = ("tree",)
+    """`[tree]` or `[block]`: topology.conf for that plugin. Both: topology.yaml with two topologies
+    of these names, the first for partitions that name none (Slurm 25.05 and newer; before, only the
+    first is written)."""
+    blocks: Blocks = {}
+    """Blocks and their nodes; without it the NVLink domains of the scan, else one for each leaf
+    switch."""
+    block_sizes: Annotated[
+        tuple[Annotated[int, Field(ge=1)], ...], AfterValidator(_block_sizes)
+    ] = ()
+    """`BlockSizes`, the first is the base size. Without it: the size that most blocks have; before
+    25.05, where no block may be smaller, the size of the smallest."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from hpcmgr.errors import ConfigError, Problem
 from hpcmgr.settings.classes import RESERVED_CLASS_NAMES, JobClass
-from hpcmgr.settings.fabric import Fabric
+from hpcmgr.settings.fabric import Fabric, Topology
 from hpcmgr.settings.fields import Section, Word
 from hpcmgr.settings.nodes import NodeGroup
 from hpcmgr.settings.profiles import Profiles
@@ -60,6 +60,8 @@ class Site(Section):
     fabric: Fabric = {}
     """Switches by name (at most 64 characters), for topology.conf; without it none is written. A
     tree: one parent each, no circle."""
+    topology: Topology = Topology()
+    """What Slurm is told of the network: from which scan, as tree or blocks."""
     service: Service = Service()
     """`hpcmgr serve`."""
     rebind: Rebind = Rebind()
@@ -78,6 +80,12 @@ class Site(Section):
     _path: Path | None = None
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    @model_validator(mode="after")
+    def _one_source_of_switches(self) -> Self:
+        if self.fabric and self.topology.scan:
+            raise ValueError("fabric and topology.scan: give one of both, they say the same thing")
+        return self
 
     def group_values(self, node: str) -> list[NodeGroup]:
         """The groups that name ``node``, in the order of the file."""

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcmgr.errors import ConfigError
+from hpcmgr.fabric import plan_fabric
 from hpcmgr.plan import ClusterPlan, NodePlan
-from hpcmgr.render.topology import SwitchLine, render_topology, switch_lines
+from hpcmgr.render import topology as rendered
+from hpcmgr.render.topology import SwitchLine, switch_lines
 from hpcmgr.settings import Site, Switch, load_site
+from hpcmgr.slurm.capability import Release
 from hpcmgr.slurm.hostlist import expand
 
 TWO_LEAVES = {
@@ -24,7 +29,12 @@ TWO_LEAVES = {
 
 def plan(fabric: dict[str, Any], *nodes: str) -> ClusterPlan:
     planned = [NodePlan(name, 1, 1, 1, 100, (), {}, (), {}) for name in sorted(nodes)]
-    return ClusterPlan(tuple(planned), Site.model_validate({"fabric": fabric}))
+    site = Site.model_validate({"fabric": fabric})
+    return ClusterPlan(tuple(planned), site, fabric=plan_fabric(site, None, {}))
+
+
+def render_topology(plan: ClusterPlan) -> str | None:
+    return rendered.render_topology(plan).get("topology.conf")
 
 
 def lines(text: str | None) -> list[str]:
@@ -147,7 +157,7 @@ def test_every_node_has_one_place_and_every_switch_one_parent(
     fabric: dict[str, Switch], nodes: set[str]
 ) -> None:
     """Whatever the fabric: each node just once, no empty switch, children defined before."""
-    made, left = switch_lines(Site.model_validate({"fabric": fabric}).fabric, sorted(nodes))
+    made, left = switch_lines(Site.model_validate({"fabric": fabric}).fabric, sorted(nodes), {})
 
     placed = [n for line in made if line.key == "Nodes" for n in expand(line.below)]
     below = [n for line in made if line.key == "Switches" for n in expand(line.below)]
@@ -169,4 +179,75 @@ def test_the_order_in_site_yaml_does_not_matter() -> None:
     assert render_topology(plan(TWO_LEAVES, "mix01", "t401")) == render_topology(
         plan(backwards, "t401", "mix01")
     )
-    assert switch_lines({"a": Switch(nodes="n1")}, ["n1"]) == ([SwitchLine("a", "Nodes", "n1")], [])
+    assert switch_lines({"a": Switch(nodes="n1")}, ["n1"], {}) == (
+        [SwitchLine("a", "Nodes", "n1")],
+        [],
+    )
+
+
+def rendered_for(release: str, topology: dict[str, Any], *nodes: str) -> dict[str, str]:
+    made = plan(TWO_LEAVES, *nodes)
+    site = Site.model_validate({"fabric": TWO_LEAVES, "topology": topology})
+    return rendered.render_topology(
+        replace(made, site=site, fabric=plan_fabric(site, None, {}), release=Release.parse(release))
+    )
+
+
+NODES = ("mix01", "mix02", "t401", "t402", "new01")
+
+
+def test_blocks_hold_every_node_and_the_base_size_that_the_release_takes() -> None:
+    """Before 25.05 slurmctld refuses a block below the base size, so it is the smallest's."""
+    older = rendered_for("24.11.5", {"plugins": ["block"]}, *NODES)["topology.conf"]
+    newer = rendered_for("26.05.5", {"plugins": ["block"]}, *NODES)["topology.conf"]
+
+    assert older.splitlines()[-4:] == [
+        "BlockName=leaf1 Nodes=mix[01-02]",
+        "BlockName=leaf2 Nodes=t[401-402]",
+        "BlockName=unplaced Nodes=new01",
+        "BlockSizes=1",
+    ]
+    assert newer.splitlines()[-1] == "BlockSizes=2"
+    assert "# For TopologyPlugin=topology/block." in newer
+    assert "# In no block of the fabric, here as far from all others as can be: new01" in newer
+
+
+def test_two_topologies_are_one_yaml_where_the_release_reads_it() -> None:
+    """Before, the first alone; the file says so."""
+    both = {"plugins": ["block", "tree"], "block_sizes": [1, 2]}
+
+    assert list(rendered_for("26.05.5", both, *NODES)) == ["topology.yaml"]
+    first, second = yaml.safe_load(rendered_for("26.05.5", both, *NODES)["topology.yaml"])
+    assert (first["topology"], first["cluster_default"]) == ("block", True)
+    assert first["block"]["block_sizes"] == [1, 2]
+    assert (second["topology"], second["cluster_default"]) == ("tree", False)
+    older = rendered_for("24.11.5", both, *NODES)
+    assert list(older) == ["topology.conf"]
+    assert "# Without topology/tree: Slurm 24.11.5 has one topology only" in older["topology.conf"]
+
+
+@pytest.mark.parametrize(
+    ("topology", "part"),
+    [
+        ("{block_sizes: [4, 12]}", "topology.block_sizes: the first is the base size"),
+        ("{block_sizes: [4, 2]}", "rising"),
+        ("{block_sizes: [0]}", "greater than or equal to 1"),
+        ("{plugins: []}", "at least 1 item"),
+        ("{plugins: [tree, tree]}", "each once only"),
+        ("{plugins: [ring]}", "'tree' or 'block'"),
+        ("{blocks: {a: 'n[1-2]', b: n2}}", "n2 is in a and in b"),
+        ("{rails: {include: ['mlx5_[']}}", "is no hostlist"),
+        ("{scan: /x.yaml}", "fabric and topology.scan: give one of both"),
+    ],
+)
+def test_topology_settings_that_slurmctld_would_refuse(
+    tmp_path: Path, topology: str, part: str
+) -> None:
+    """Told before anything is rendered."""
+    path = tmp_path / "site.yaml"
+    path.write_text(f"fabric: {{a: {{nodes: n1}}}}\ntopology: {topology}\n")
+
+    with pytest.raises(ConfigError) as caught:
+        load_site(path)
+
+    assert part in str(caught.value)
