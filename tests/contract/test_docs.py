@@ -100,7 +100,7 @@ def test_every_command_and_option_on_the_pages_is_there() -> None:
                 assert command is not None, f"{relative(page)}: hpcmgr {name}"
                 words = rest.split("   ")[0]
                 if isinstance(command, click.Group):
-                    command = command.get_command(context, words.split()[0]) or command
+                    command = command.get_command(context, (words.split() or [""])[0]) or command
                 known = {o for p in command.params for o in (*p.opts, *p.secondary_opts)}
                 for option in re.findall(r"(?<!\S)(--[a-z][a-z-]*)", words):
                     count += 1
