@@ -1,39 +1,51 @@
-"""Rules about topology.conf and topology.yaml. Slurm itself accepts most mistakes silently."""
+"""Rules about topology.conf and topology.yaml. Slurm itself accepts most mistakes silently.
+
+What becomes of each was seen on 24.11.5 and 26.05.5 (docs/slurm.md).
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
-import yaml
+from collections.abc import Callable, Iterator
 
 from hpcmgr.slurm.capability import has
-from hpcmgr.verify.conf import Entry
 from hpcmgr.verify.configuration import Configuration, hosts
 from hpcmgr.verify.finding import Finding, Place, error, note, warning
+from hpcmgr.verify.topologies import (
+    YAML,
+    Topologies,
+    Topology,
+    Unit,
+    read_topologies,
+    reads_yaml,
+)
 from hpcmgr.verify.values import positive
 
-
-def hostlists_are_readable(c: Configuration) -> Iterator[Finding]:
-    """Nodes= is a hostlist."""
-    for entry in c.topology.entries:
-        problems: list[Finding] = []
-        _nodes(entry, problems)
-        yield from problems
+_REFUSED = "slurmctld refuses to start."
+_LONGEST = 64
 
 
-def nodes_are_known(c: Configuration) -> Iterator[Finding]:
+def topologies_are_sound(c: Configuration) -> Iterator[Finding]:
+    """All rules about the switches and blocks, on one reading of the files."""
+    topologies = read_topologies(c)
+    yield from topologies.problems
+    yield from partitions_name_a_topology(c, topologies)
+    for topology in topologies.listed:
+        for rule in UNIT_RULES:
+            yield from rule(c, topology)
+    yield from every_node_has_a_place(c, topologies)
+
+
+def nodes_are_known(c: Configuration, topology: Topology) -> Iterator[Finding]:
     """A node that slurm.conf does not have: only a line in a log, and a job placed badly."""
     if not c.nodes:
         return
-    for entry in c.topology.entries:
-        unknown = [name for name in _nodes(entry) if name not in c.nodes]
+    for unit in topology.units:
+        unknown = [name for name in unit.nodes if name not in c.nodes]
         if unknown:
             yield error(
                 "topology-unknown-node",
-                entry.place,
+                unit.nodes_place,
                 f"slurm.conf has no node {unknown[0]}"
                 + (f" (and {len(unknown) - 1} more of this line)" if len(unknown) > 1 else ""),
                 "slurmctld logs it and goes on; the node that is meant has no place in the "
@@ -42,84 +54,209 @@ def nodes_are_known(c: Configuration) -> Iterator[Finding]:
             )
 
 
-def nodes_stand_once(c: Configuration) -> Iterator[Finding]:
+def nodes_stand_once(c: Configuration, topology: Topology) -> Iterator[Finding]:
     """A node in two leaf switches or two blocks is accepted silently."""
-    seen: dict[str, Entry] = {}
-    for entry in c.topology.settings("switchname", "blockname"):
-        for name in _nodes(entry):
-            first = seen.setdefault(name, entry)
-            if first is not entry:
+    del c
+    seen: dict[str, Unit] = {}
+    for unit in topology.units:
+        for name in unit.nodes:
+            first = seen.setdefault(name, unit)
+            if first is not unit:
                 yield error(
                     "topology-node-twice",
-                    entry.place,
-                    f"{name} is already in {first.pairs[0].value} ({first.place})",
-                    "Slurm accepts it and takes one of the two.",
+                    unit.nodes_place,
+                    f"{name} is already in {first.name} ({first.place})",
+                    "Slurm accepts it and counts the node in both.",
                     "leave the node in one switch or block",
                 )
                 break
 
 
-def every_node_has_a_place(c: Configuration) -> Iterator[Finding]:
-    """A node in no switch or block is never placed together with others."""
-    placed = {n for e in c.topology.settings("switchname", "blockname") for n in _nodes(e)}
-    missing = [name for name in c.nodes if name not in placed]
-    if placed and missing:
-        yield warning(
-            "topology-node-missing",
-            Place(c.topology.path),
-            f"{missing[0]} is in no switch or block"
-            + (f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""),
-            "Jobs that span this node and others cannot start.",
-            "add the node, or render topology.conf from the inventory",
-        )
+def every_node_has_a_place(c: Configuration, topologies: Topologies) -> Iterator[Finding]:
+    """No job starts on a node that has no place in the topology of its partition."""
+    if not topologies.listed or not _is_read(c):
+        return
+    default, *others = topologies.listed
+    wanted = [(default, set(c.nodes))]
+    for topology in others:
+        lines = c.slurm.settings("partitionname")
+        texts = [e.get("nodes") or "" for e in lines if e.get("topology") == topology.name]
+        wanted.append((topology, {name for text in texts for name in _partition_nodes(c, text)}))
+    for topology, nodes in wanted:
+        if topology.kind not in {"tree", "block"} or not topology.nodes:
+            continue
+        missing = sorted(n for n in nodes - topology.nodes if not _stands_elsewhere(c, n))
+        if missing:
+            word = "switch" if topology.kind == "tree" else "block"
+            yield error(
+                "topology-node-missing",
+                topology.place,
+                f"{missing[0]} is in no {word}"
+                + (f" (and {len(missing) - 1} more)" if len(missing) > 1 else "")
+                + (f" of topology {topology.name}" if others else ""),
+                "No job starts on it, not even one on this node alone.",
+                "add the node, or render the topology from the inventory",
+            )
 
 
-def switches_form_a_tree(c: Configuration) -> Iterator[Finding]:
-    """One parent for each switch, and every child exists."""
-    switches = {e.pairs[0].value: e for e in c.topology.settings("switchname")}
-    parents: dict[str, Entry] = {}
-    for entry in c.topology.settings("switchname"):
-        text = entry.get("switches")
-        for child in hosts(text, entry.place, []) if text else ():
-            first = parents.setdefault(child, entry)
-            if first is not entry:
+def _partition_nodes(c: Configuration, text: str) -> set[str]:
+    if text.upper() == "ALL":
+        return set(c.nodes)
+    return {name for name in hosts(text, Place(), []) if name in c.nodes} if text else set()
+
+
+def _is_read(c: Configuration) -> bool:
+    """Whether Slurm looks at the file at all; of a fragment nobody knows, so it does."""
+    unknown = c.fragment and not _plugin(c)
+    return reads_yaml(c) or unknown or _plugin(c) in {"topology/tree", "topology/block"}
+
+
+def _stands_elsewhere(c: Configuration, name: str) -> bool:
+    """Nodes of the future, and those whose own line names their place (25.05 and newer)."""
+    keys = c.nodes[name].keys
+    return "topology" in keys or keys.get("state", "").upper().startswith("FUTURE")
+
+
+def switches_form_a_tree(c: Configuration, topology: Topology) -> Iterator[Finding]:
+    """One parent for each switch, every child exists, nobody is above itself."""
+    del c
+    switches = {unit.name for unit in topology.units}
+    parents: dict[str, Unit] = {}
+    for unit in topology.units:
+        for child in unit.children:
+            first = parents.setdefault(child, unit)
+            if first is not unit:
                 yield error(
                     "topology-two-parents",
-                    entry.place,
-                    f"switch {child} is already below {first.pairs[0].value} ({first.place})",
+                    unit.place,
+                    f"switch {child} is already below {first.name} ({first.place})",
                     "Slurm accepts it silently and counts distances wrongly.",
                     "leave the switch below one other",
                 )
             if child not in switches:
                 yield error(
                     "topology-no-switch",
-                    entry.place,
+                    unit.place,
                     f"there is no switch {child}",
                     "slurmctld refuses to start: the switch has an invalid child.",
-                    "define it with SwitchName=, or take it out of Switches=",
+                    "define it, or take it out of the children",
                 )
 
 
-def names_stand_once(c: Configuration) -> Iterator[Finding]:
-    """A switch or block of the same name twice: slurmctld does not start."""
-    for head in ("switchname", "blockname"):
-        counts = Counter(e.pairs[0].value for e in c.topology.settings(head))
-        for entry in c.topology.settings(head):
-            if counts[entry.pairs[0].value] > 1:
-                counts[entry.pairs[0].value] = 0
-                yield error(
-                    "topology-name-twice",
-                    entry.place,
-                    f"{entry.pairs[0].value} is defined more than once",
-                    "slurmctld refuses to start.",
-                    "give every switch and block a name of its own",
-                )
+def switches_are_connected(c: Configuration, topology: Topology) -> Iterator[Finding]:
+    """Islands: wanted at some sites, a forgotten top switch at others."""
+    del c
+    children = {child for unit in topology.units for child in unit.children}
+    tops = [unit for unit in topology.units if unit.name not in children]
+    if topology.kind == "tree" and len(tops) > 1:
+        yield note(
+            "topology-islands",
+            tops[1].place,
+            f"no switch connects {tops[0].name} and {tops[1].name}",
+            "No job spans them. Jobs that are too large for one of them never start.",
+            "if they are connected, add a switch above them",
+        )
+
+
+def names_are_good(c: Configuration, topology: Topology) -> Iterator[Finding]:
+    """A name twice, or a long one: slurmctld does not start."""
+    del c
+    counts = Counter(unit.name for unit in topology.units)
+    for unit in topology.units:
+        if counts[unit.name] > 1:
+            counts[unit.name] = 0
+            yield error(
+                "topology-name-twice",
+                unit.place,
+                f"{unit.name} is defined more than once",
+                _REFUSED,
+                "give every switch and block a name of its own",
+            )
+        if len(unit.name) > _LONGEST:
+            yield error(
+                "topology-name-long",
+                unit.place,
+                f"{unit.name} has {len(unit.name)} characters, {_LONGEST} are the most",
+                _REFUSED,
+                "shorten it",
+            )
+
+
+def block_sizes_fit(c: Configuration, topology: Topology) -> Iterator[Finding]:
+    """Each size is the base size times a power of two; before 25.05 no block is below the base."""
+    sizes = [positive(size.strip(), 0) for size in topology.sizes]
+    if topology.kind != "block" or not sizes:
+        return
+    base = sizes[0]
+    powers = {base << k for k in range(16)}
+    wrong = next((raw for raw, n in zip(topology.sizes, sizes, strict=True) if n not in powers), "")
+    if not base or wrong:
+        yield error(
+            "topology-block-sizes",
+            topology.sizes_place,
+            f"{wrong or topology.sizes[0]} is no size of blocks",
+            f"slurmd and slurmctld refuse to start. Every size is the first, {base or 1} at least, "
+            "times 1, 2, 4, 8 …",
+            f"for example {base or 4},{(base or 4) * 2},{(base or 4) * 4}",
+        )
+        return
+    small = [unit for unit in topology.units if 0 < len(unit.nodes) < base]
+    if not has(c.release, "TOPOLOGY_BLOCK_BELOW_BASE"):
+        for unit in small:
+            yield error(
+                "topology-block-small",
+                unit.place,
+                f"{unit.name} has {len(unit.nodes)} nodes, the base block size is {base}",
+                f"slurmctld of {c.release} refuses to start.",
+                "lower the first of BlockSizes=, or put its nodes into another block",
+            )
+    elif small and len(small) == len(topology.units) > 1:
+        yield warning(
+            "topology-block-small",
+            topology.sizes_place,
+            f"no block has as many nodes as the base block size, {base}",
+            "Slurm accepts it, and starts no job over all of several blocks.",
+            "lower the base block size",
+        )
+
+
+def partitions_name_a_topology(c: Configuration, topologies: Topologies) -> Iterator[Finding]:
+    """Topology= of a partition: from 25.05 on, and the topology must be there."""
+    names = {topology.name for topology in topologies.listed if topology.name}
+    for entry in c.slurm.settings("partitionname"):
+        name = entry.get("topology")
+        if name and not has(c.release, "TOPOLOGY_YAML"):
+            yield error(
+                "topology-partition",
+                entry.place,
+                f"Slurm {c.release} knows no Topology= of a partition",
+                "It came with 25.05; slurmctld refuses to start.",
+                "leave it out",
+            )
+        elif name and names and name not in names and not topologies.problems:
+            yield error(
+                "topology-partition",
+                entry.place,
+                f"there is no topology {name}",
+                _REFUSED,
+                f"name one of {', '.join(sorted(names))}",
+            )
+
+
+UNIT_RULES: tuple[Callable[[Configuration, Topology], Iterator[Finding]], ...] = (
+    nodes_are_known,
+    nodes_stand_once,
+    switches_form_a_tree,
+    switches_are_connected,
+    names_are_good,
+    block_sizes_fit,
+)
 
 
 def topology_is_not_empty(c: Configuration) -> Iterator[Finding]:
-    """A missing topology.conf stops slurmctld, an empty one that of newer releases."""
+    """A missing topology.conf stops slurmctld; an empty one does, too, or stops all jobs."""
     plugin = _plugin(c)
-    if plugin not in {"topology/tree", "topology/block"} or _yaml_rules(c):
+    if plugin not in {"topology/tree", "topology/block"} or reads_yaml(c):
         return
     if any(c.topology.settings("switchname", "blockname")):
         return
@@ -133,31 +270,37 @@ def topology_is_not_empty(c: Configuration) -> Iterator[Finding]:
         )
         return
     fatal = has(c.release, "EMPTY_TOPOLOGY_IS_FATAL")
-    yield (error if fatal else warning)(
+    harmless = plugin == "topology/block" and not fatal
+    yield (warning if harmless else error)(
         "topology-empty",
         Place(c.topology.path),
         f"topology.conf is empty, but TopologyPlugin={plugin}",
         f"slurmctld of {c.release} refuses to start."
         if fatal
-        else "All nodes then count as equally far apart; Slurm 26.05 refuses to start.",
+        else "All nodes count as equally far apart; newer releases refuse to start."
+        if harmless
+        else f"slurmctld of {c.release} runs, but starts no job; newer ones refuse to start.",
         "render topology.conf, or remove TopologyPlugin",
     )
 
 
 def plugin_fits_the_file(c: Configuration) -> Iterator[Finding]:
-    """topology.conf is read only by the plugin it is made for."""
+    """topology.conf is read by the plugin it is made for; another refuses it."""
     plugin = _plugin(c)
+    if reads_yaml(c) or (c.fragment and not plugin):
+        return
     for head, wanted in (("switchname", "topology/tree"), ("blockname", "topology/block")):
         entry = next(iter(c.topology.settings(head)), None)
-        if entry is None or plugin == wanted or _yaml_rules(c):
+        if entry is None or plugin == wanted:
             continue
-        if c.fragment and not plugin:
-            continue
-        yield warning(
+        refused = plugin in {"topology/tree", "topology/block"}
+        yield (error if refused else warning)(
             "topology-plugin",
             entry.place,
             f"the file is made for {wanted}, but TopologyPlugin is {plugin or 'not set'}",
-            "Slurm does not read it.",
+            "slurmctld and slurmd do not know its keys and refuse to start."
+            if refused
+            else "Slurm does not read it.",
             f"set TopologyPlugin={wanted} in slurm.conf",
         )
 
@@ -178,32 +321,14 @@ def plugin_is_in_the_release(c: Configuration) -> Iterator[Finding]:
             "topology-plugin-release",
             c.place_of("topologyplugin"),
             f"Slurm {c.release} has no {plugin}",
-            "slurmctld refuses to start.",
+            _REFUSED,
             "leave TopologyPlugin out, or take one that the release has",
         )
 
 
-def blocks_reach_the_base_size(c: Configuration) -> Iterator[Finding]:
-    """Before 25.05 a block smaller than the base size stops slurmctld."""
-    if has(c.release, "TOPOLOGY_BLOCK_BELOW_BASE"):
-        return
-    sizes = [e.get("blocksizes") for e in c.topology.entries if e.get("blocksizes")]
-    base = positive((sizes[-1] or "").split(",")[0], 0) if sizes else 0
-    for entry in c.topology.settings("blockname"):
-        if base and 0 < len(_nodes(entry)) < base:
-            yield error(
-                "topology-block-small",
-                entry.place,
-                f"{entry.pairs[0].value} has {len(_nodes(entry))} nodes, the base block size is "
-                f"{base}",
-                f"slurmctld of {c.release} refuses to start.",
-                "lower the first of BlockSizes=, or leave the block out",
-            )
-
-
-def yaml_is_readable(c: Configuration) -> Iterator[Finding]:
-    """topology.yaml is a list of topologies, and this release reads it."""
-    path = c.directory / "topology.yaml"
+def yaml_is_read(c: Configuration) -> Iterator[Finding]:
+    """topology.yaml is read from 25.05 on, and then it alone."""
+    path = c.directory / YAML
     if not path.exists():
         return
     if not has(c.release, "TOPOLOGY_YAML"):
@@ -214,76 +339,14 @@ def yaml_is_readable(c: Configuration) -> Iterator[Finding]:
             "It came with 25.05.",
             "write topology.conf",
         )
-        return
-    if c.topology.exists:
-        yield note(
+    elif c.topology.exists:
+        yield warning(
             "topology-yaml-wins",
             Place(c.topology.path),
             "topology.conf is not read where there is a topology.yaml",
+            "What stands in it does not hold; nor does TopologyPlugin.",
+            "remove one of both files",
         )
-    yield from _yaml_findings(c, path)
-
-
-def _yaml_findings(c: Configuration, path: Path) -> Iterator[Finding]:
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            document = yaml.safe_load(file)
-    except yaml.YAMLError as problem:
-        mark = getattr(problem, "problem_mark", None)
-        yield error(
-            "topology-yaml",
-            Place(path, mark.line + 1 if mark else None),
-            f"no YAML: {getattr(problem, 'problem', None) or problem}",
-            "slurmctld refuses to start.",
-            "correct the file",
-        )
-        return
-    except (OSError, RecursionError, ValueError) as problem:
-        yield error("topology-yaml", Place(path), str(problem), "Slurm reads it too.", "correct it")
-        return
-    if not isinstance(document, list) or not all(
-        isinstance(item, dict) and "topology" in item for item in document
-    ):
-        yield error(
-            "topology-yaml",
-            Place(path),
-            "not a list of items with the key 'topology'",
-            "slurmctld refuses to start.",
-            "begin every topology with '- topology: NAME'",
-        )
-        return
-    for name in _yaml_nodes(document):
-        if c.nodes and name not in c.nodes:
-            yield error(
-                "topology-unknown-node",
-                Place(path, _line_of(path, name)),
-                f"slurm.conf has no node {name}",
-                "The node that is meant has no place in the topology.",
-                "correct the name, or define the node",
-            )
-
-
-def _yaml_nodes(document: Any) -> Iterator[str]:
-    """Every name below a key ``nodes``."""
-    waiting = [document]
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, list):
-            waiting += item
-        elif isinstance(item, dict):
-            waiting += [value for key, value in item.items() if key != "nodes"]
-            if isinstance(item.get("nodes"), str):
-                yield from hosts(item["nodes"], Place(), [])
-
-
-def _line_of(path: Path, word: str) -> int | None:
-    text = path.read_text(encoding="utf-8", errors="replace")
-    lines = enumerate(text.splitlines(), start=1)
-    return next((number for number, line in lines if word in line), None)
-
-
-def _yaml_rules(c: Configuration) -> bool:
-    return has(c.release, "TOPOLOGY_YAML") and (c.directory / "topology.yaml").exists()
 
 
 def _plugin(c: Configuration) -> str:
@@ -291,21 +354,10 @@ def _plugin(c: Configuration) -> str:
     return f"topology/{names[0]}" if names else ""
 
 
-def _nodes(entry: Entry, problems: list[Finding] | None = None) -> list[str]:
-    text = entry.get("nodes")
-    return hosts(text, entry.place, [] if problems is None else problems) if text else []
-
-
 RULES = (
-    hostlists_are_readable,
-    nodes_are_known,
-    nodes_stand_once,
-    every_node_has_a_place,
-    switches_form_a_tree,
-    names_stand_once,
+    topologies_are_sound,
     topology_is_not_empty,
     plugin_fits_the_file,
     plugin_is_in_the_release,
-    blocks_reach_the_base_size,
-    yaml_is_readable,
+    yaml_is_read,
 )

@@ -155,23 +155,32 @@ MEANINGS = (
         "correct the name, or define the node in slurm.conf",
     ),
     _means(
-        r"No switches configured",
+        r"No (?:switches|blocks) configured",
         "topology-empty topology-yaml",
-        "All nodes count as equally far apart.",
+        "With the tree plugin no job starts, with the block plugin all nodes count as equally far "
+        "apart.",
         "render the topology, or remove TopologyPlugin",
         Severity.WARNING,
     ),
     _means(
         r"has invalid child|has already been defined|has neither child switches nor nodes"
-        r"|children count lower than bblock",
-        "topology-no-switch topology-name-twice topology-block-small unknown-key",
+        r"|children count lower than bblock|must be shorter than 64 chars",
+        "topology-no-switch topology-name-twice topology-name-long topology-block-small "
+        "topology-plugin unknown-key",
         _REFUSED,
         "correct the line of the switch or block",
     ),
     _means(
+        r"Invalid BlockSizes",
+        "topology-block-sizes",
+        _REFUSED,
+        "make every size the first one times 1, 2, 4, 8 …",
+    ),
+    _means(
         r"locks? lack access|switches lack access|missing from .* switch",
         "topology-node-missing topology-unknown-node",
-        "Jobs that span these nodes and others cannot start.",
+        "No job starts on them in partitions that use this topology, not even on one of them "
+        "alone.",
         "add the nodes",
         Severity.WARNING,
     ),

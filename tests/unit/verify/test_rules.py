@@ -137,12 +137,12 @@ def test_gres_conf(tmp_path: Path, old: str, new: str, severity: str, rule: str)
     [
         (TREE.replace("n[1-2]", "n[1-2],m3"), "error", "topology-unknown-node", 2),
         (TREE.replace("n[1-2]", "n[1-2],g05"), "error", "topology-node-twice", 2),
-        (TREE.replace("n[1-2]", "n1"), "warning", "topology-node-missing", None),
+        (TREE.replace("n[1-2]", "n1"), "error", "topology-node-missing", None),
         (TREE + "SwitchName=top2 Switches=s1\n", "error", "topology-two-parents", 4),
         (TREE.replace("s[1-2]", "s[1-3]"), "error", "topology-no-switch", 3),
         (TREE + "SwitchName=s1 Nodes=g01\n", "error", "topology-name-twice", 1),
         (TREE.replace("n[1-2]", "n[x]"), "error", "hostlist", 2),
-        ("# nothing\n", "warning", "topology-empty", None),
+        ("# nothing\n", "error", "topology-empty", None),
     ],
 )
 def test_a_tree(tmp_path: Path, topology: str, severity: str, rule: str, line: int | None) -> None:
@@ -162,12 +162,17 @@ def test_a_missing_topology_is_fatal_everywhere(tmp_path: Path) -> None:
     assert told(lint(tmp_path, WITH_TREE)) == {("error", "topology-missing")}
 
 
-def test_an_empty_topology_is_fatal_on_26_05_only(tmp_path: Path) -> None:
-    """24.11 runs with it, 26.05 does not start."""
-    files = {**WITH_TREE, "topology.conf": ""}
+def test_an_empty_topology_starts_no_job_or_no_slurmctld(tmp_path: Path) -> None:
+    """With the tree 24.11 runs and starts nothing; with blocks it runs as if there were none."""
+    tree = {**WITH_TREE, "topology.conf": ""}
+    block = {**WITH_BLOCK, "topology.conf": "BlockSizes=4\n"}
 
-    assert ("warning", "topology-empty") in told(lint(tmp_path / "a", files, "24.11.5"))
-    assert ("error", "topology-empty") in told(lint(tmp_path / "b", files, "26.05.5"))
+    older, newer = lint(tmp_path / "a", tree, "24.11.5"), lint(tmp_path / "b", tree, "26.05.5")
+    assert told(older) == told(newer) == {("error", "topology-empty")}
+    assert "runs, but starts no job" in older[0].why
+    assert "refuses to start" in newer[0].why
+    assert told(lint(tmp_path / "c", block, "24.11.5")) == {("warning", "topology-empty")}
+    assert told(lint(tmp_path / "d", block, "26.05.5")) == {("error", "topology-empty")}
 
 
 def test_a_small_block_is_fatal_before_25_05_only(tmp_path: Path) -> None:
@@ -183,7 +188,7 @@ def test_topology_yaml_is_read_where_the_release_has_it(tmp_path: Path) -> None:
     """Unknown nodes are found in it; older releases do not read it at all."""
     text = (
         "- topology: fabric\n  cluster_default: true\n  tree:\n    switches:\n"
-        "      - switch: s1\n        nodes: g[01-40],m1\n"
+        "      - switch: s1\n        nodes: g[01-40],m1,n[1-2]\n"
     )
     files = {"topology.yaml": text}
 
@@ -191,6 +196,115 @@ def test_topology_yaml_is_read_where_the_release_has_it(tmp_path: Path) -> None:
     assert [(f.rule, f.place.line) for f in newer] == [("topology-unknown-node", 6)]
     older = lint(tmp_path / "b", files, "24.11.5")
     assert told(older) == {("warning", "topology-yaml-release")}
+
+
+BLOCKS = "BlockName=b1 Nodes=g[01-40]\nBlockName=b2 Nodes=n[1-2]\n"
+
+
+@pytest.mark.parametrize(
+    ("topology", "severity", "rule", "line"),
+    [
+        (BLOCKS + "BlockSizes=2,6\n", "error", "topology-block-sizes", 3),
+        (BLOCKS + "BlockSizes=2,1\n", "error", "topology-block-sizes", 3),
+        (BLOCKS + "BlockSizes=0\n", "error", "topology-block-sizes", 3),
+        (BLOCKS + "BlockSizes=64\n", "warning", "topology-block-small", 3),
+        (BLOCKS.replace("n[1-2]", "n[1-2],g01"), "error", "topology-node-twice", 2),
+        (BLOCKS.replace("n[1-2]", "n1"), "error", "topology-node-missing", None),
+        (BLOCKS.replace("b2", "b1"), "error", "topology-name-twice", 1),
+        (BLOCKS.replace("b1", "b" * 65), "error", "topology-name-long", 1),
+        (TREE, "error", "topology-plugin", 1),
+    ],
+)
+def test_blocks(tmp_path: Path, topology: str, severity: str, rule: str, line: int | None) -> None:
+    """What slurmctld refuses, and what it accepts silently."""
+    findings = lint(tmp_path, {**WITH_BLOCK, "topology.conf": topology}, "26.05.5")
+
+    assert (severity, rule, line) in [(f.severity.value, f.rule, f.place.line) for f in findings]
+
+
+@pytest.mark.parametrize("sizes", ["", "BlockSizes=2\n", "BlockSizes=2,4,64\n"])
+def test_good_blocks_have_no_finding(tmp_path: Path, sizes: str) -> None:
+    """Aggregated sizes may be more than all nodes."""
+    assert lint(tmp_path, {**WITH_BLOCK, "topology.conf": BLOCKS + sizes}, "24.11.5") == []
+
+
+def test_islands_are_a_note_and_an_unread_file_is_no_fault_of_the_nodes(tmp_path: Path) -> None:
+    """Some sites want islands; without TopologyPlugin the file is not read."""
+    apart = {**WITH_TREE, "topology.conf": TREE.rpartition("SwitchName=top")[0]}
+    unread = {"topology.conf": "SwitchName=s1 Nodes=g01\n"}
+
+    assert told(lint(tmp_path / "a", apart)) == {("note", "topology-islands")}
+    assert told(lint(tmp_path / "b", unread)) == {("warning", "topology-plugin")}
+
+
+TWO = """\
+---
+- topology: tree
+  cluster_default: true
+  tree:
+    switches:
+      - switch: s1
+        nodes: g[01-40],n[1-2]
+- topology: racks
+  block:
+    block_sizes: [2]
+    blocks:
+      - block: b1
+        nodes: n[1-2]
+"""
+RACKS = "PartitionName=racks Nodes=n[1-2] Topology=racks\n"
+
+
+def test_two_topologies_are_good(tmp_path: Path) -> None:
+    """A node need not stand in a topology that no partition of it uses."""
+    files = {"topology.yaml": TWO, "slurm.conf": GOOD["slurm.conf"] + RACKS}
+
+    assert lint(tmp_path / "a", files, "26.05.5") == []
+    assert ("error", "topology-partition") in told(lint(tmp_path / "b", files, "24.11.5"))
+
+
+@pytest.mark.parametrize(
+    ("text", "partition", "severity", "rule", "line"),
+    [
+        (TWO, RACKS.replace("n[1-2]", "ALL"), "error", "topology-node-missing", 8),
+        (TWO, RACKS.replace("=racks\n", "=rack\n"), "error", "topology-partition", 17),
+        (TWO.replace("nodes: g", "node: g"), RACKS, "error", "topology-yaml-key", 7),
+        (TWO.replace("g[01-40],n[1-2]", "g[01-40]"), RACKS, "error", "topology-node-missing", 2),
+        (TWO.replace("[2]", "[2, 6]"), RACKS, "error", "topology-block-sizes", 10),
+        (TWO + "      - block: b2\n        nodes: n2\n", RACKS, "error", "topology-node-twice", 15),
+        (
+            TWO + "      - block: b1\n        nodes: g01\n",
+            RACKS,
+            "error",
+            "topology-name-twice",
+            12,
+        ),
+        (TWO.partition("blocks:")[0] + "blocks: b1\n", RACKS, "error", "topology-yaml", 11),
+        (TWO.replace("  block:", "  flat: true\n  block:"), RACKS, "error", "topology-yaml", 8),
+        (
+            TWO.replace("s1\n", "s1\n        children: s2\n"),
+            RACKS,
+            "error",
+            "topology-no-switch",
+            6,
+        ),
+    ],
+)
+def test_topology_yaml(
+    tmp_path: Path, text: str, partition: str, severity: str, rule: str, line: int
+) -> None:
+    """The same rules as for topology.conf, each at its line."""
+    files = {"topology.yaml": text, "slurm.conf": GOOD["slurm.conf"] + partition}
+    findings = lint(tmp_path, files, "26.05.5")
+
+    assert (severity, rule, line) in [(f.severity.value, f.rule, f.place.line) for f in findings]
+
+
+def test_of_both_files_one_is_not_read(tmp_path: Path) -> None:
+    """topology.yaml wins."""
+    files = {**WITH_TREE, "topology.yaml": TWO, "topology.conf": TREE}
+
+    assert told(lint(tmp_path, files, "26.05.5")) == {("warning", "topology-yaml-wins")}
 
 
 @pytest.mark.parametrize("text", ["a: [", "x: 1\n", "- 1\n", ""])
