@@ -143,6 +143,28 @@ def switches_form_a_tree(c: Configuration, topology: Topology) -> Iterator[Findi
                 )
 
 
+def nobody_is_above_itself(c: Configuration, topology: Topology) -> Iterator[Finding]:
+    """A circle of switches."""
+    del c
+    below = {unit.name: unit.children for unit in topology.units}
+    for unit in topology.units:
+        seen, waiting = set[str](), [*unit.children]
+        while waiting:
+            name = waiting.pop()
+            if name not in seen:
+                seen.add(name)
+                waiting += below.get(name, ())
+        if unit.name in seen:
+            yield error(
+                "topology-circle",
+                unit.place,
+                f"switch {unit.name} is above itself",
+                "slurmctld refuses to start: the switches are not a tree.",
+                "name every cable once only, from the upper switch to the lower",
+            )
+            return
+
+
 def switches_are_connected(c: Configuration, topology: Topology) -> Iterator[Finding]:
     """Islands: wanted at some sites, a forgotten top switch at others."""
     del c
@@ -247,6 +269,7 @@ UNIT_RULES: tuple[Callable[[Configuration, Topology], Iterator[Finding]], ...] =
     nodes_are_known,
     nodes_stand_once,
     switches_form_a_tree,
+    nobody_is_above_itself,
     switches_are_connected,
     names_are_good,
     block_sizes_fit,

@@ -171,13 +171,38 @@ MEANINGS = (
         "correct the line of the switch or block",
     ),
     _means(
+        r"Switch configuration is not a tree",
+        "topology-circle",
+        _REFUSED,
+        "take the switch that is above itself out of the children",
+    ),
+    _means(
+        r"no switch can reach all nodes",
+        "topology-islands topology-node-missing topology-unknown-node",
+        "No job spans switches that nothing connects.",
+        "if they are connected, add a switch above them",
+        Severity.NOTE,
+    ),
+    _means(
+        r"Multiple leaf switches contain",
+        "topology-node-twice",
+        "Slurm counts the node in both.",
+        "leave the node in one switch",
+    ),
+    _means(
+        r"load topology\.yaml|\[topology\.yaml\] source|^slurmctld: #/|^#/",
+        "topology-yaml",
+        _REFUSED,
+        "correct the file",
+    ),
+    _means(
         r"Invalid BlockSizes",
         "topology-block-sizes",
         _REFUSED,
         "make every size the first one times 1, 2, 4, 8 …",
     ),
     _means(
-        r"locks? lack access|switches lack access|missing from .* switch",
+        r"(?:[Bb]locks|Rings|switches) lack access|missing from .* switch",
         "topology-node-missing topology-unknown-node",
         "No job starts on them in partitions that use this topology, not even on one of them "
         "alone.",

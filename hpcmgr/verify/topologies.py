@@ -153,21 +153,22 @@ class _Reader:
             return None, False
         made = Topology(name, kinds[0], self._place(node))
         if made.kind == "tree":
-            inner = self._keys(keys["tree"], "tree")
-            made.units = list(self._units(inner.get("switches"), "switches", "switch"))
+            made.units = list(self._units(keys["tree"], "tree", "switches", "switch"))
         elif made.kind == "block":
-            inner = self._keys(keys["block"], "block")
-            made.units = list(self._units(inner.get("blocks"), "blocks", "block"))
+            made.units = list(self._units(keys["block"], "block", "blocks", "block"))
+            inner = self._quiet(keys["block"])
             sizes = inner.get("block_sizes")
             if isinstance(sizes, yaml.SequenceNode):
                 made.sizes = tuple(self._text(size) for size in sizes.value)
                 made.sizes_place = self._place(sizes.value[0] if sizes.value else sizes)
         return made, self._text(keys.get("cluster_default")).lower() in {"true", "yes", "on"}
 
-    def _units(self, node: yaml.Node | None, key: str, name: str) -> Iterator[Unit]:
+    def _units(self, parent: yaml.Node, kind: str, key: str, name: str) -> Iterator[Unit]:
+        node = self._keys(parent, kind).get(key)
         if not isinstance(node, yaml.SequenceNode):
-            where = node or yaml.ScalarNode("", "")
-            self._problem(where, f"'{key}' is no list", f"begin every line with '- {name}: NAME'")
+            if isinstance(parent, yaml.MappingNode):
+                fix = f"begin every line with '- {name}: NAME'"
+                self._problem(node or parent, f"'{key}' is no list", fix)
             return
         for item in node.value:
             keys = self._keys(item, key)
@@ -184,7 +185,6 @@ class _Reader:
         if not isinstance(node, yaml.MappingNode):
             self._problem(node, f"'{level or 'a topology'}' holds no keys", "write 'key: value'")
             return {}
-        found = {self._text(key): value for key, value in node.value}
         for key, _ in node.value:
             if self._text(key) not in _KEYS[level]:
                 self.problems.append(
@@ -196,7 +196,11 @@ class _Reader:
                         f"use one of {', '.join(sorted(_KEYS[level]))}",
                     )
                 )
-        return found
+        return self._quiet(node)
+
+    def _quiet(self, node: yaml.Node) -> dict[str, yaml.Node]:
+        pairs = node.value if isinstance(node, yaml.MappingNode) else []
+        return {self._text(key): value for key, value in pairs}
 
     def _problem(self, node: yaml.Node, text: str, fix: str) -> None:
         self.problems.append(error("topology-yaml", self._place(node), text, _REFUSED, fix))

@@ -141,6 +141,7 @@ def test_gres_conf(tmp_path: Path, old: str, new: str, severity: str, rule: str)
         (TREE + "SwitchName=top2 Switches=s1\n", "error", "topology-two-parents", 4),
         (TREE.replace("s[1-2]", "s[1-3]"), "error", "topology-no-switch", 3),
         (TREE + "SwitchName=s1 Nodes=g01\n", "error", "topology-name-twice", 1),
+        (TREE + "SwitchName=up Switches=up\n", "error", "topology-circle", 4),
         (TREE.replace("n[1-2]", "n[x]"), "error", "hostlist", 2),
         ("# nothing\n", "error", "topology-empty", None),
     ],
