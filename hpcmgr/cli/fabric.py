@@ -81,7 +81,7 @@ def scan(
     found = survey(sources, domains, inventories, site.topology.rails, last)
     _say(found)
     _insist(found, accept=accept)
-    text = found.scan.to_yaml()
+    text = found.scan.to_json()
     if place == Path("-"):
         click.echo(text, nl=False)
         return 0

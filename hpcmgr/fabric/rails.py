@@ -80,13 +80,15 @@ def _judge(
 
 
 def _nearest(ports: Sequence[Port], inventory: NodeInventory) -> dict[Port, tuple[bool, str]]:
-    nics = {port: _nic(port, inventory) for port in ports}
+    named = {name: nic for nic in inventory.nics for name in (nic.rdma, nic.name) if name}
+    nics = {port: named.get(port.nic.partition("/")[0]) for port in ports}
+    said = _said(inventory)
     plain = [port for port, nic in nics.items() if nic is not None and not nic.rdma]
     if not any(nic and nic.rdma for nic in nics.values()):
         plain = []
     found = dict.fromkeys(plain, (False, "no RDMA"))
     rest = [port for port in ports if port not in found]
-    distances = {port: _distance(nics[port], inventory) for port in rest}
+    distances = {port: _distance(nics[port], said, inventory) for port in rest}
     known = [distance for distance in distances.values() if distance is not None]
     best = min(known, default=None)
     for port, distance in distances.items():
@@ -101,22 +103,22 @@ def _nearest(ports: Sequence[Port], inventory: NodeInventory) -> dict[Port, tupl
     return found
 
 
-def _nic(port: Port, inventory: NodeInventory) -> Nic | None:
-    name = port.nic.partition("/")[0]
-    return next((nic for nic in inventory.nics if name in (nic.rdma, nic.name)), None)
+def _said(inventory: NodeInventory) -> dict[str, int]:
+    """Shortest way from each NIC to any device, where a tool has told one."""
+    found: dict[str, int] = {}
+    for link in inventory.links:
+        if link.kind in _DISTANCE:
+            for end in (link.a, link.b):
+                found[end] = min(found.get(end, 9), _DISTANCE[link.kind])
+    return found
 
 
-def _distance(nic: Nic | None, inventory: NodeInventory) -> int | None:
-    """The shortest way to any device of the node."""
+def _distance(nic: Nic | None, said: Mapping[str, int], inventory: NodeInventory) -> int | None:
+    """The shortest way to any device of the node, else what the NUMA nodes tell."""
     if nic is None:
         return None
-    said = [
-        _DISTANCE[link.kind]
-        for link in inventory.links
-        if nic.name in (link.a, link.b) and link.kind in _DISTANCE
-    ]
-    if said:
-        return min(said)
+    if nic.name in said:
+        return said[nic.name]
     numa = {device.numa_node for device in inventory.devices}
     if nic.numa_node is None or numa <= {None}:
         return None

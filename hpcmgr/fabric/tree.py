@@ -56,7 +56,8 @@ def make_tree(scan: Scan, ports: Iterable[Port]) -> Tree:
         name = leaf.switches[0]
         switches[name] = Switch(nodes=fold(leaf.nodes))
         members[name] = leaf.switches
-    heights = _heights(scan, _sorted({port.switch for port in ports}))
+    neighbours = cables(scan)
+    heights = _heights(neighbours, _sorted({port.switch for port in ports}))
     below = [leaf.switches for leaf in leaves]
     tops = {frozenset(group): group[0] for group in below}
     top = max(heights.values(), default=0) + 1
@@ -64,7 +65,7 @@ def make_tree(scan: Scan, ports: Iterable[Port]) -> Tree:
         if height == top:
             # Only at last: one wrong cable of a node must not make one of two pods.
             below = [*below, *_of_nodes(ports)]
-        joined = _connected(scan, {n for n, h in heights.items() if h <= height}, below)
+        joined = _connected(neighbours, {n for n, h in heights.items() if h <= height}, below)
         for group in joined:
             children = [name for known, name in tops.items() if known <= group]
             if len(children) > 1:
@@ -123,11 +124,10 @@ def _of_nodes(ports: Iterable[Port]) -> list[tuple[str, ...]]:
     return [_sorted(switches) for switches in {frozenset(s) for s in by_node.values()}]
 
 
-def _heights(scan: Scan, leaves: Sequence[str]) -> dict[str, int]:
+def _heights(neighbours: Mapping[str, set[str]], leaves: Sequence[str]) -> dict[str, int]:
     """Hops above the nearest leaf, of every switch that is connected to one."""
     heights = dict.fromkeys(leaves, 0)
     waiting = deque(leaves)
-    neighbours = cables(scan)
     while waiting:
         here = waiting.popleft()
         for other in neighbours[here]:
@@ -149,10 +149,10 @@ def cables(scan: Scan) -> dict[str, set[str]]:
 
 
 def _connected(
-    scan: Scan, names: set[str], glued: Sequence[tuple[str, ...]]
+    cabled: Mapping[str, set[str]], names: set[str], glued: Sequence[tuple[str, ...]]
 ) -> list[frozenset[str]]:
     """Groups of ``names`` that cables among them hold together; switches of one leaf always."""
-    neighbours = {name: others & names for name, others in cables(scan).items() if name in names}
+    neighbours = {name: cabled[name] & names for name in names}
     for group in glued:
         for name in group:
             neighbours[name] |= set(group)

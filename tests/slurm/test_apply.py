@@ -597,3 +597,39 @@ def test_files_that_nobody_has_read_are_brought_into_force_or_refused(
     done = apply("--yes")
     assert done.returncode == 0, done.stderr
     assert "gpu:t4:3" in node_fields(ground, "t401")["Gres"]
+
+
+SCAN = """\
+schema: hpcmgr.fabric/1
+switches:
+  leaf1: {network: ethernet, links: core, hosts: {ens1: 'mix01,t401'}}
+  leaf2: {network: ethernet, links: core, hosts: {ens1: 't402'}}
+  core: {network: ethernet, links: 'leaf[1-2]'}
+"""
+
+
+def test_blocks_come_under_a_running_job_and_an_unchanged_topology_is_never_applied_again(
+    ground: ReferenceSite, apply: Apply
+) -> None:
+    """The job keeps its nodes and devices; the second apply bothers no daemon."""
+    job = run_on(ground, "t401", "gpu:t4:2", "steady")
+    before = allocation(ground, job)[0]
+    ground.controller.write("/shared/fabric.yaml", SCAN)
+    ground.write_site(fabric={}, topology={"scan": "/shared/fabric.yaml", "plugins": ["block"]})
+    change = f"sed -i s,topology/tree,topology/block, {CONF}/slurm.conf"
+    ground.run(["sh", "-c", change], check=True)
+
+    first = apply("--yes")
+    assert first.returncode == 0, first.stderr
+    shown = ground.run(["scontrol", "show", "topology"], check=True).stdout
+    assert "BlockName=leaf1 BlockIndex=0 Nodes=mix01,t401" in shown
+    assert ground.job_state(job) == "RUNNING"
+    assert allocation(ground, job)[0] == before
+    started = node_fields(ground, "t401")["SlurmdStartTime"]
+    log = ground.log("slurmctld").count("started on cluster")
+
+    again = apply("--yes")
+    assert again.returncode == 0, again.stderr
+    assert "nothing to change: the files are in force" in again.stderr
+    assert node_fields(ground, "t401")["SlurmdStartTime"] == started
+    assert ground.log("slurmctld").count("started on cluster") == log

@@ -26,7 +26,7 @@ class Place:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.scan = folder / "fabric.yaml"
+        self.scan = folder / "fabric.json"
         for i in range(1, 5):
             domain = DOMAIN if i < 3 else None
             save(texts.node(f"n{i}", near=["mlx5_0"], far=["mlx5_9"], domain=domain),
@@ -64,7 +64,7 @@ def test_a_scan_is_written_and_rendered(place: Place, capsys: pytest.CaptureFixt
                      "--nvlink") == 0  # fmt: skip
     told = capsys.readouterr().err
     assert "mlx5_9 left out on 1 nodes: farther from the devices" in told
-    assert "fabric.yaml: written" in told
+    assert "fabric.json: written" in told
 
     assert place.run("render") == 0
     text = capsys.readouterr().out.partition("### topology.yaml\n")[2]
@@ -100,7 +100,7 @@ def test_the_same_scan_again_writes_nothing(
     for _ in range(2):
         place.run("fabric", "scan", "--ibnetdiscover", place.ibnetdiscover(CABLES))
 
-    assert "fabric.yaml: unchanged" in capsys.readouterr().err
+    assert "fabric.json: unchanged" in capsys.readouterr().err
 
 
 def test_an_incomplete_scan_is_refused_and_the_last_one_stays(
