@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from hpcmgr.errors import ConfigError, Problem
@@ -38,19 +39,31 @@ class ProfileLibrary:
 
     def get(self, name: str) -> DeviceProfile | None:
         """The profile of that name."""
-        return next((p for p in self.profiles if p.name == name), None)
+        return self._by_name.get(name)
 
     def by_gres(self, name: str, type_: str) -> DeviceProfile | None:
         """The profile that Slurm knows as ``name:type``."""
-        return next(
-            (p for p in self.profiles if p.gres.name == name and p.gres.type == type_), None
-        )
+        return self._by_gres.get((name, type_))
 
     def slice_of(self, device: DeviceProfile, name: str) -> DeviceProfile | None:
         """The profile of the slice that the vendor calls ``name``, of such a device."""
-        return next(
-            (p for p in self.profiles if p.slice_of == device.name and p.slice_name == name), None
-        )
+        return self._by_slice.get((device.name, name))
+
+    @cached_property
+    def _by_name(self) -> dict[str, DeviceProfile]:
+        return {p.name: p for p in self.profiles}
+
+    @cached_property
+    def _by_gres(self) -> dict[tuple[str, str], DeviceProfile]:
+        return {(p.gres.name, p.gres.type): p for p in self.profiles}
+
+    @cached_property
+    def _by_slice(self) -> dict[tuple[str, str], DeviceProfile]:
+        return {
+            (p.slice_of, p.slice_name): p
+            for p in self.profiles
+            if p.slice_of is not None and p.slice_name is not None
+        }
 
     def match(self, device: Device) -> DeviceProfile | None:
         """The profile that fits ``device`` best, None if none does; never a slice."""

@@ -47,10 +47,22 @@ def node_facts(inventory: NodeInventory, library: ProfileLibrary) -> dict[str, D
     """Facts of one node by ``name:type``."""
     by_type: dict[str, tuple[DeviceProfile, list[Device]]] = {}
     for device in inventory.devices:
-        profile = library.get(device.profile) if device.profile else library.match(device)
-        if profile is not None:
+        whole = library.get(device.profile) if device.profile else library.match(device)
+        for profile in _given(device, whole, library):
             by_type.setdefault(profile.gres_key, (profile, []))[1].append(device)
     return {key: _facts(inventory, *found) for key, found in by_type.items()}
+
+
+def _given(
+    device: Device, whole: DeviceProfile | None, library: ProfileLibrary
+) -> list[DeviceProfile]:
+    """What jobs get of a device: all of it, or its slices, which are as well as it is."""
+    if whole is None:
+        return []
+    if not device.sliced and not device.slices:
+        return [whole]
+    pieces = (library.slice_of(whole, piece.name) for piece in device.slices)
+    return [piece for piece in pieces if piece is not None]
 
 
 def _facts(inventory: NodeInventory, profile: DeviceProfile, devices: list[Device]) -> DeviceFacts:

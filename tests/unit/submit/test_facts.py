@@ -58,3 +58,16 @@ def test_a_failed_device_leaves_its_domain() -> None:
     assert facts["gpu:a100"] == DeviceFacts(
         failed=1, served=frozenset([Served(None, "12.2")]), domains=(7,), sockets=(4, 3)
     )
+
+
+def test_a_failed_gpu_fails_its_slices_and_no_whole_one() -> None:
+    """GPU 0 of mig4 is cut in four; GPU 1 is whole; GPU 2 has two slices of one kind."""
+    told = inventory("mig4")
+    bad = told.devices[0].model_copy(
+        update={"health": told.devices[0].health.model_copy(update={"state": "failed"})}
+    )
+    facts = node_facts(told.model_copy(update={"devices": (bad, *told.devices[1:])}), LIBRARY)
+
+    assert {gres: each.failed for gres, each in facts.items()} == {
+        "gpu:a100": 0, "gpu:a100_1g.10gb": 2, "gpu:a100_2g.20gb": 1, "gpu:a100_3g.40gb": 1,
+    }  # fmt: skip
