@@ -23,12 +23,14 @@ from hpcmgr.submit.selectors import Selection
 @dataclass(frozen=True)
 class Picture:
     """``taken``: seconds since 1970 before Slurm was asked, ``age``: seconds that passed until all
-    was read and counted. ``details``: by job number, None where they were not asked for."""
+    was read and counted. ``jobs``: all that show; ``demand``: those with devices.
+    ``details``: by job number, None where they were not asked for."""
 
     site: Site
     library: ProfileLibrary
     state: ClusterState
     capacity: Capacity
+    jobs: tuple[Job, ...]
     demand: Demand
     controller: Controller
     preemptable: Mapping[str, Preemptable]
@@ -110,8 +112,9 @@ def make_picture(
     scope, controller = scope or Scope(), controller or Controller()
     state = scope.limit(state)
     capacity = count(state, library, site.default_class)
-    demand = Demand(capacity, (job for job in jobs if scope.sees(job.partition)))
+    seen = tuple(job for job in jobs if scope.sees(job.partition))
+    demand = Demand(capacity, seen)
     stoppable = preemptable(capacity, demand, controller, taken)
     return Picture(
-        site, library, state, capacity, demand, controller, stoppable, details, scope, taken
+        site, library, state, capacity, seen, demand, controller, stoppable, details, scope, taken
     )

@@ -6,14 +6,13 @@ make use of it. Only modes that free devices count: a suspended job keeps its GR
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from hpcmgr.capacity.count import Capacity, OnNode
 from hpcmgr.capacity.demand import Demand
 from hpcmgr.slurm.hostlist import expand
-from hpcmgr.slurm.jobs import Job
+from hpcmgr.slurm.jobs import Job, seconds_of
 from hpcmgr.slurm.preemption import FREEING, Controller, Qos
 
 
@@ -36,7 +35,7 @@ def preemptable(
     for job, gres in demand.jobs:
         if job.state != "RUNNING" or not rules.apply(job):
             continue
-        for node, share in _places(job, gres):
+        for node, share in shares(job, gres):
             here = nodes.get(node)
             if here is None or here.why_out:
                 continue
@@ -55,11 +54,15 @@ def _count(
             each.by[who] = each.by.get(who, 0) + number
 
 
-def _places(job: Job, gres: Mapping[str, int]) -> Iterator[tuple[str, dict[str, int]]]:
-    """A job's devices by node: alike on each, as --gres asks them."""
+def shares(job: Job, amounts: Mapping[str, int]) -> Iterator[tuple[str, dict[str, int]]]:
+    """What a job holds in all, by node: alike on each, as --gres asks it (an estimate for totals as
+    --gpus, which Slurm may split otherwise)."""
     nodes = expand(job.nodes) if job.nodes else []
     for place, node in enumerate(nodes):
-        yield node, {key: n // len(nodes) + (place < n % len(nodes)) for key, n in gres.items()}
+        yield (
+            node,
+            {key: n // len(nodes) + (place < n % len(nodes)) for key, n in amounts.items()},
+        )
 
 
 class _Rules:
@@ -85,10 +88,8 @@ class _Rules:
         return bool(FREEING & set(mode.upper().split(","))) and self._age(job) >= exempt
 
     def _age(self, job: Job) -> float:
-        try:
-            return self._now - time.mktime(time.strptime(job.start, "%Y-%m-%dT%H:%M:%S"))
-        except ValueError:
-            return 0.0
+        started = seconds_of(job.start)
+        return 0.0 if started is None else self._now - started
 
     def stoppers(self, job: Job, node: OnNode) -> Iterator[str]:
         """The QOS or partitions whose jobs may stop it there."""

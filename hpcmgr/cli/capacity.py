@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     help="What one line stands for.",
 )
 @click.option(
+    "--fit",
+    "wanted",
+    metavar="REQUEST",
+    help="What this would get now, or when: 'compute:train:16 -N2', with sbatch's options.",
+)
+@click.option(
     "--all",
     "everything",
     is_flag=True,
@@ -48,6 +54,7 @@ if TYPE_CHECKING:
 def command(
     config: Path | None,
     by: By,
+    wanted: str | None,
     everything: bool,
     watch: bool,
     interval: float,
@@ -67,6 +74,8 @@ def command(
     if len(chosen) > 1:
         raise UsageProblem(f"{' and '.join(chosen)} cannot be had together", "ask for one")
     view = _View(config, by, everything=everything, page=html is not None)
+    if wanted is not None:
+        return _fit(view, wanted, chosen)
     if watch:
         from hpcmgr.cli.capacity_watch import watch as keep_looking
 
@@ -103,12 +112,12 @@ class _View:
         self._everything = everything
         self._details = page or by == "class"
 
-    def look(self) -> Picture:
-        """Ask Slurm."""
+    def look(self, *, pending: bool = False) -> Picture:
+        """Ask Slurm; ``pending``: for the queue as admission reads it."""
         from hpcmgr.capacity import Scope, take
 
         scope = Scope(every_node=self._everything)
-        return take(self.site, self.library, scope=scope, details=self._details)
+        return take(self.site, self.library, scope=scope, details=self._details, pending=pending)
 
     def data(self, picture: Picture) -> dict[str, Any]:
         """As JSON has it."""
@@ -116,12 +125,28 @@ class _View:
 
         return as_data(picture, self.by)
 
-    def drawn(self) -> Any:
-        """Ask Slurm; as a terminal shows it."""
+    def drawn(self, width: int) -> Any:
+        """Ask Slurm; as a terminal of that width shows it."""
         from hpcmgr.cli.capacity_tables import drawn, sections
 
         data = self.data(self.look())
-        return drawn(sections(data, self.by), "\n".join(_told(data)))
+        return drawn(sections(data, self.by), "\n".join(_told(data)), width)
+
+
+def _fit(view: _View, text: str, chosen: list[str]) -> int:
+    """Exit 1 where the request can never be served."""
+    from hpcmgr.cli.capacity_fit import fit, present, read_fit
+    from hpcmgr.errors import UsageProblem
+
+    if chosen not in ([], ["--json"]):
+        raise UsageProblem(f"--fit and {chosen[0]} cannot be had together", "ask for one")
+    wanted = read_fit(text)
+    told = fit(view.look(pending=True), wanted)
+    if chosen:
+        click.echo(json.dumps(told, indent=2))
+    else:
+        present(told)
+    return 1 if told["error"] else 0
 
 
 def _present(view: _View, picture: Picture) -> None:
@@ -132,7 +157,8 @@ def _present(view: _View, picture: Picture) -> None:
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         from rich.console import Console
 
-        Console(highlight=False).print(drawn(parts, "\n".join(_told(data))))
+        console = Console(highlight=False)
+        console.print(drawn(parts, "\n".join(_told(data)), console.width))
         return
     for line in _told(data):
         click.echo(f"hpcmgr: {line}", err=True)

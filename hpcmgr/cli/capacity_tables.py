@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -31,6 +31,25 @@ class Section:
     headers: Sequence[str]
     rows: Sequence[Row]
     bars: Sequence[dict[str, int] | None] = ()
+
+    def within(self, width: int) -> Section:
+        """The same without what can be missed, as far as so many characters are too few."""
+        section = self
+        for header in ("", "GiB-free/all", "MiB-free/all", "resv", "nodes", "out", "of-type"):
+            if section._width() <= width:
+                break
+            section = replace(section, bars=()) if header == "" else section._without(header)
+        return section
+
+    def _without(self, header: str) -> Section:
+        kept = [place for place, name in enumerate(self.headers) if name != header]
+        rows = [[row[place] for place in kept] for row in self.rows]
+        return replace(self, headers=[self.headers[place] for place in kept], rows=rows)
+
+    def _width(self) -> int:
+        lines = [self.headers, *self.rows]
+        columns = [max(len(line[i]) for line in lines) for i in range(len(self.headers))]
+        return sum(columns) + 2 * len(columns) + (_BAR + 2 if self.bars else 0)
 
 
 def sections(data: Data, by: str) -> list[Section]:
@@ -219,8 +238,9 @@ def plain(parts: Iterable[Section]) -> None:
         table(section.headers, section.rows)
 
 
-def drawn(parts: Iterable[Section], head: str) -> RenderableType:
-    """For a terminal: the head, then the tables, with bars where there are devices."""
+def drawn(parts: Iterable[Section], head: str, width: int) -> RenderableType:
+    """For a terminal of that width: the head, then the tables, with bars where there are
+    devices."""
     from rich.console import Group
     from rich.text import Text
 
@@ -229,7 +249,7 @@ def drawn(parts: Iterable[Section], head: str) -> RenderableType:
         legend.append("\u2588 ", colour).append(f"{word}   ", "dim")
     pieces: list[RenderableType] = [Text(head, "bold"), legend, Text()]
     for section in parts:
-        pieces += [_grid(section), Text()]
+        pieces += [_grid(section.within(width)), Text()]
     return Group(*pieces)
 
 
@@ -240,7 +260,13 @@ def _grid(section: Section) -> RenderableType:
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold cyan")
     numbers = {place for place, _ in enumerate(section.headers) if _is_numeric(section, place)}
     for place, header in enumerate(section.headers):
-        grid.add_column(header, justify="right" if place in numbers else "left", overflow="fold")
+        last = place == len(section.headers) - 1
+        grid.add_column(
+            header,
+            justify="right" if place in numbers else "left",
+            no_wrap=not last,
+            overflow="fold" if last else "ellipsis",
+        )
         if place == 0 and section.bars:
             grid.add_column("", no_wrap=True)
     bars = section.bars or [None] * len(section.rows)

@@ -13,9 +13,9 @@ from typing import Any
 from hpcmgr.errors import CommandError, UsageProblem
 
 
-def watch(look: Callable[[], Any], interval: float) -> None:
-    """Draw what ``look`` gives every ``interval`` seconds, on a screen of its own, until Ctrl-C (or
-    SIGTERM); the terminal is then as it was before.
+def watch(look: Callable[[int], Any], interval: float) -> None:
+    """Draw what ``look`` gives for the terminal's width, every ``interval`` seconds, on a screen of
+    its own, until Ctrl-C (or SIGTERM); the terminal is then as it was before.
 
     While Slurm does not answer, the last figures stay below what it said.
 
@@ -31,16 +31,17 @@ def watch(look: Callable[[], Any], interval: float) -> None:
 
     before = signal.signal(signal.SIGTERM, _stop)
     try:
-        last = look()
+        console = Console(highlight=False)
+        last = look(console.width)
         with (
             contextlib.suppress(KeyboardInterrupt),
-            Live(last, console=Console(highlight=False), screen=True, auto_refresh=False) as live,
+            Live(last, console=console, screen=True, auto_refresh=False) as live,
         ):
             live.refresh()
             while True:
                 time.sleep(interval)
                 try:
-                    last = shown = look()
+                    last = shown = look(console.width)
                 except CommandError as error:
                     shown = Group(Text(f"no new figures: {error.message}", "bold red"), last)
                 live.update(shown, refresh=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -44,9 +45,10 @@ _MARK = "hpcmgr:"
 class Job:
     """One line of squeue: a job, or all tasks of an array that still wait (``tasks``).
 
-    ``gres``: what one task holds or asks, all its nodes together, by ``name:type`` (``name`` where
-    the type is not told). ``start``, ``end``: Slurm's local time, "" if unknown; of a waiting job
-    what backfill expects. ``nodes`` is a hostlist, "" while it waits.
+    ``gres``, ``cpus`` and ``memory`` (MiB): what one task holds or asks, all its nodes together;
+    devices by ``name:type`` (``name`` where the type is not told). ``start``, ``end``: Slurm's
+    local time, "" if unknown; of a waiting job what backfill expects. ``nodes`` is a hostlist, ""
+    while it waits.
     """
 
     number: int
@@ -61,6 +63,8 @@ class Job:
     tasks: int = 1
     node_count: int = 1
     gres: Mapping[str, int] = field(default_factory=dict)
+    cpus: int = 0
+    memory: int = 0
     start: str = ""
     end: str = ""
     nodes: str = ""
@@ -111,10 +115,17 @@ def _job(cells: Mapping[str, str]) -> Job:
         tasks=array_tasks(waiting[1]) if waiting else 1,
         node_count=_number(cells["NumNodes"], 1),
         gres=_gres_of(cells),
+        cpus=_tres(cells, "cpu"),
+        memory=_tres(cells, "mem") >> 20,
         start=_known(cells["StartTime"]),
         end=_known(cells["EndTime"]),
         nodes=_whole(cells["NodeList"]),
     )
+
+
+def _tres(cells: Mapping[str, str], name: str) -> int:
+    found = re.search(rf"(?:^|,){name}=([^,]+)", cells["tres-alloc"])
+    return (parse_count(found[1]) or 0) if found else 0
 
 
 def _gres_of(cells: Mapping[str, str]) -> dict[str, int]:
@@ -149,6 +160,14 @@ def _asked(text: str) -> Iterator[tuple[str, int]]:
         return
     for item in items:
         yield (f"{item.name}:{item.type}" if item.type else item.name), item.number or 0
+
+
+def seconds_of(text: str) -> float | None:
+    """Slurm's local time → seconds since 1970; None for what is no time."""
+    try:
+        return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
+    except ValueError:
+        return None
 
 
 def _known(text: str) -> str:

@@ -102,11 +102,12 @@ def test_every_table_can_be_drawn(by: str) -> None:
     for section in parts:
         assert all(len(row) == len(section.headers) for row in section.rows)
         assert not section.bars or len(section.bars) == len(section.rows)
-    for width in (40, 200):
-        console = Console(width=width, force_terminal=True)
+    for width in (40, 80, 200):
+        console = Console(width=width, force_terminal=True, color_system=None)
         with console.capture() as shown:
-            console.print(drawn(parts, "head"))
+            console.print(drawn(parts, "head", width))
         assert "head" in shown.get()
+        assert ("\u2588\u2588" in shown.get()) is (width == 200 and by not in {"user", "account"})
 
 
 def test_why_free_devices_are_not_usable_stands_in_the_table() -> None:

@@ -1,0 +1,171 @@
+"""What a request would get now, and when at the earliest."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from hpcmgr.cli.capacity_fit import fit, read_fit
+from hpcmgr.errors import CommandMissing, UsageProblem
+from hpcmgr.settings import JobClass, Site
+from hpcmgr.slurm.command import Output
+from hpcmgr.slurm.jobs import Job
+from hpcmgr.slurm.state import ClusterState
+from hpcmgr.slurm.testonly import Answer, ask
+from tests.builders import cluster, node
+from tests.unit.capacity.test_demand import NOW, job, picture
+
+FREE = cluster(
+    node("g1", gres={"gpu:a100": 4, "compute": 32}, used={"gpu:a100": 4, "compute": 32},
+         cpus_used=4),
+    node("g2", gres={"gpu:a100": 4, "compute": 32}, used={"gpu:a100": 2, "compute": 16},
+         cpus_used=2),
+    node("g3", gres={"gpu:a100": 4, "compute": 32}, state="DOWN", usable=False),
+)  # fmt: skip
+
+
+def clock(minutes: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(NOW + 60 * minutes))
+
+
+JOBS = (
+    job(1, gres={"gpu:a100": 1, "compute": 8}, cpus=2, end=clock(10), nodes="g1"),
+    job(2, gres={"gpu:a100": 3, "compute": 24}, cpus=2, end=clock(30), nodes="g1"),
+    job(3, gres={"gpu:a100": 2, "compute": 16}, cpus=2, end=clock(20), nodes="g2"),
+)
+
+
+def told(
+    text: str, *jobs: Job, state: ClusterState = FREE, answer: Answer | None = None, **site: Any
+) -> dict[str, Any]:
+    view = picture(*(jobs or JOBS), state=state, taken=NOW, site=Site(**site))
+    return fit(view, read_fit(text), lambda options: answer or Answer(failed="no sbatch here"))
+
+
+@pytest.mark.parametrize(
+    ("request_", "minutes", "on"),
+    [
+        ("compute:16", 0, "g2"),
+        ("compute:24", 20, "g2"),
+        ("compute:8 -N2", 10, "g[1-2]"),
+        ("compute:32 -N2", 30, "g[1-2]"),
+        ("compute:8 --exclusive", 20, "g2"),
+        ("compute:16 -w g1", 30, "g1"),
+    ],
+)
+def test_the_earliest_start_is_that_of_the_jobs_that_must_end(
+    request_: str, minutes: int, on: str
+) -> None:
+    """Node by node; a node that is down is waited for by nobody."""
+    found = told(request_)
+
+    assert found["start"] == clock(minutes)
+    assert found["on"] == on
+    assert found["fits_now"] is (minutes == 0)
+    assert "3 running jobs" in found["basis"]
+    assert found["slurm"]["failed"] == "no sbatch here"
+    assert found["estimate"]
+
+
+def test_devices_without_cpus_beside_them_are_waited_for() -> None:
+    """A job without devices holds the CPUs; the class asks for 8 a device."""
+    state = cluster(node("g1", gres={"gpu:a100": 4}, cpus_used=30))
+    holder = job(9, gres={}, cpus=30, end=clock(15), nodes="g1")
+    found = told("compute:8", holder, state=state, classes={"default": JobClass(cpus_per_device=8)})
+
+    assert found["start"] == clock(15)
+    assert not found["fits_now"]
+
+
+def test_without_a_known_end_no_start_is_made_up() -> None:
+    """A job without time limit; a job that is hidden."""
+    endless = job(1, gres={"gpu:a100": 4}, cpus=2, nodes="g1")
+    found = told("compute:32 -w g1", endless)
+
+    assert found["start"] is None
+    assert found["error"] is None
+    assert found["basis"].startswith("the time limits of 0 running jobs")
+
+
+def test_a_job_past_its_limit_ends_soon_not_in_the_past() -> None:
+    """Slurm gives it a minute or so."""
+    overdue = job(1, gres={"gpu:a100": 4, "compute": 32}, cpus=2, end=clock(-60), nodes="g1")
+    assert told("compute:32 -w g1", overdue)["start"] == clock(1)
+
+
+def test_slurms_own_answer_comes_first() -> None:
+    """It counts the jobs ahead."""
+    found = told("compute:16", answer=Answer(clock(45), "g1", "main"))
+
+    assert (found["start"], found["on"], found["start_now"]) == (clock(45), "g1", False)
+    assert found["fits_now"]  # the devices are free all the same
+    assert found["basis"].startswith("Slurm itself")
+    assert told("compute:16", answer=Answer(clock(0), "g2"))["start_now"]
+
+
+def test_what_can_never_be_is_refused_and_slurm_not_asked() -> None:
+    """With the reason of each type."""
+    found = told("compute:800")
+
+    assert "no device fits" in found["error"]
+    assert found["slurm"]["failed"] == "not asked"
+    assert found["types"] == []
+
+
+def test_all_types_that_could_serve_are_told() -> None:
+    """Each with its own moment."""
+    state = cluster(
+        *FREE.nodes, node("n1", gres={"npu:ascend910b3": 8}, used={"npu:ascend910b3": 7})
+    )
+    types = {each["gres"][0]["gres"]: each for each in told("compute:8", state=state)["types"]}
+
+    assert set(types) == {"gpu:a100", "npu:ascend910b3"}
+    assert types["npu:ascend910b3"]["now"]
+    assert types["gpu:a100"]["nodes_now"] == "g2"
+
+
+def test_the_request_is_handed_on_to_sbatch_as_it_was_written() -> None:
+    """--gres may stand before it or not; memory is in MiB for us."""
+    wanted = read_fit("-N2 --gres=compute:train:16 -t 1:00:00 --mem=2G -p gpu")
+
+    assert wanted.options == ("--gres=compute:train:16", "-N2", "-t", "1:00:00", "--mem=2G",
+                              "-p", "gpu")  # fmt: skip
+    assert wanted.fields.number("min_mem_per_node") == 2048
+    assert wanted.fields.fixed_nodes
+    assert wanted.fields.string("partition") == "gpu"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "-N2", "compute:8 --wrap=x", "compute:8 -N two", "compute:8 'x", "a b",
+             "compute:8 --mem=lots"],
+)  # fmt: skip
+def test_what_is_no_request_is_a_usage_error(text: str) -> None:
+    """Nothing else of sbatch gets through."""
+    with pytest.raises(UsageProblem):
+        read_fit(text)
+
+
+@pytest.mark.parametrize("odd", ["", " a"])  # 26.05.5 prints a stray "a"
+def test_sbatch_tells_the_start(odd: str) -> None:
+    """On stderr, among the plugin's words."""
+    said = (
+        "sbatch: compute:8 becomes 1 x gpu:a100\n"
+        f"sbatch: Job 7 to start at 2026-03-01T12:17:05{odd} using 8 processors on nodes "
+        "mix01,npu[01-02] in partition main\n"
+    )
+    found = ask(["--gres=compute:8"], lambda *argv, **more: Output(0, "", said))
+
+    assert found == Answer("2026-03-01T12:17:05", "mix01,npu[01-02]", "main")
+
+
+def test_where_sbatch_cannot_tell_its_last_word_stands() -> None:
+    """Or that it is not there."""
+    said = "sbatch: error: something\nallocation failure: Requested node configuration\n"
+
+    def missing(*argv: str, **more: object) -> Output:
+        raise CommandMissing(argv)
+
+    assert ask([], lambda *argv, **more: Output(1, "", said)).failed.startswith("allocation")
+    assert "not installed" in ask([], missing).failed
