@@ -48,7 +48,8 @@ if TYPE_CHECKING:
 @click.option(
     "--html",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write one self-contained page to this file.",
+    metavar="FILE",
+    help="Write one self-contained page to this file (- is stdout).",
 )
 @click.pass_obj
 def command(
@@ -206,6 +207,11 @@ def _write(path: Path, text: str) -> int:
     from hpcmgr.errors import HpcmgrError
     from hpcmgr.files import write_atomically
 
+    if path == Path("-"):
+        click.echo(text)
+        return 0
+    if path.exists() and not path.is_file():
+        raise HpcmgrError(f"{path} is no regular file", "name a file, or - for stdout")
     try:
         write_atomically(path, text)
     except OSError as error:

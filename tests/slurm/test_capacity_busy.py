@@ -1,0 +1,153 @@
+"""A busy mixed cluster: every figure of ``hpcmgr capacity`` beside Slurm's own, counted anew."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from lightcluster.demo.crowd import crowded
+from lightcluster.demo.figures import compare, told
+from lightcluster.site import ReferenceSite
+from tests.slurm.probe import submit
+
+pytestmark = pytest.mark.slurm
+
+
+def test_every_figure_agrees_with_slurms_own(site: ReferenceSite) -> None:
+    """Devices, units, memory, CPUs; by type, node, partition, user and account; Prometheus too."""
+    with crowded(site):
+        figures = compare(site)
+        data = told(site, "--by=class")
+        text = site.run(["hpcmgr", "capacity", "--prometheus"], user="alice", check=True).stdout
+        html = site.run(["hpcmgr", "capacity", "--html", "-"], user="alice").stdout
+
+    assert len(figures) > 60
+    assert [figure for figure in figures if not figure.agrees] == []
+    types = {each["gres"]: each for each in data["types"]}
+    _what_slurm_does_not_tell(types)
+    classes = {each["name"]: each for each in data["classes"]}
+    assert classes["infer"]["held"]["devices"] == 1
+    assert (classes["train"]["waiting"]["jobs"], classes["-"]["waiting"]["devices"]) == (1, 8)
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    used = {s.labels["type"]: s.value for s in families["hpcmgr_capacity_devices"].samples
+            if s.labels["state"] == "used"}  # fmt: skip
+    assert used == {key: each["devices"]["used"] for key, each in types.items()}
+    assert "fan 3 &lt;slow&gt; &amp; loud" in html
+    assert re.search(r'title="npu:ascend910b3 \d: job \d+, alice, science, until ', html)
+
+
+def _what_slurm_does_not_tell(types: dict[str, dict[str, dict[str, int]]]) -> None:
+    """t402's last T4 has too few CPUs beside it; one NPU is reserved; t401 takes nothing."""
+    t4, npu = types["gpu:t4"], types["npu:ascend910b3"]
+    assert (t4["devices"]["free"], t4["devices"]["usable"]) == (1, 0)
+    assert t4["unusable"] == [{"lacks": "CPUs", "devices": 1, "nodes": "t402"}]
+    assert t4["devices"]["out"] == 3
+    assert npu["devices"]["reserved"] == 1
+    assert npu["largest"] == {
+        "gres": "npu:ascend910b3", "devices": 4, "units": 32, "nodes": "npu01",
+    }  # fmt: skip
+
+
+@pytest.fixture(name="preempting")
+def _preempting(site: ReferenceSite) -> Iterator[ReferenceSite]:
+    """QOS high may stop jobs of QOS normal; alice may use it."""
+    conf = site.controller.read("/etc/slurm/slurm.conf")
+    for line in (
+        "add qos high preempt=normal", "modify user alice set qos=normal,high",
+    ):  # fmt: skip
+        site.run(["sacctmgr", "-i", *line.split()], check=True)
+    site.write_conf({"slurm.conf": f"{conf}\nPreemptType=preempt/qos\nPreemptMode=REQUEUE\n"})
+    site.restart_daemon("slurmctld")
+    site.wait_nodes_idle()
+    try:
+        yield site
+    finally:
+        site.write_conf({"slurm.conf": conf})
+        site.restart_daemon("slurmctld")
+        site.run(["sacctmgr", "-i", "modify", "user", "alice", "set", "qos=normal"])
+        site.run(["sacctmgr", "-i", "delete", "qos", "high"])
+        site.wait_nodes_idle()
+
+
+def test_what_preemption_is_said_to_free_can_be_had(preempting: ReferenceSite) -> None:
+    """All 8 NPUs of npu01 are held by a normal job: a job of QOS high for all of them starts, one
+    of QOS normal does not."""
+    site = preempting
+    low = submit(site, "--gres=npu:ascend910b3:8", "-w", "npu01", user="bob").split("\n")[0]
+    site.wait_job(low, ["RUNNING"], 30)
+    npu = {each["gres"]: each for each in told(site)["types"]}["npu:ascend910b3"]
+
+    assert npu["preemptable"] == {"devices": 8, "units": 64, "by": {"QOS high": 8}}
+    told_to_people = site.run(["hpcmgr", "capacity"], user="alice", check=True)
+    assert re.search(r"npu:ascend910b3 +QOS high +~8 +~10 +~80", told_to_people.stdout)
+    assert "PreemptType=preempt/qos" in told_to_people.stderr
+
+    normal = submit(site, "--gres=npu:ascend910b3:8", "-w", "npu01").split("\n")[0]
+    high = submit(site, "--gres=npu:ascend910b3:8", "-w", "npu01", "--qos=high").split("\n")[0]
+    site.wait_job(high, ["RUNNING"], 40)
+    site.wait_job(normal, ["PENDING"], 5)
+    npu = {each["gres"]: each for each in told(site)["types"]}["npu:ascend910b3"]
+    assert npu["preemptable"]["devices"] == 0
+
+
+def test_fit_tells_the_start_as_slurm_does_and_without_the_service(site: ReferenceSite) -> None:
+    """The devices that are free start now; those of a running job at the end of its limit, to
+    which Slurm's own answer and hpcmgr's agree."""
+
+    def fit(request: str) -> dict[str, object]:
+        done = site.run(["hpcmgr", "capacity", "--fit", request, "--json"], user="alice",
+                        check=True)  # fmt: skip
+        found = json.loads(done.stdout)
+        assert isinstance(found, dict)
+        return found
+
+    job = submit(site, "--gres=compute:npu:64", "-t", "30", "-w", "npu01").split("\n")[0]
+    site.wait_job(job, ["RUNNING"], 30)
+    end = site.run(["squeue", "-h", "-j", job, "-o", "%e"]).stdout.strip()
+
+    free = fit("compute:npu:16")
+    assert (free["fits_now"], free["start_now"], free["on"]) == (True, True, "mix01")
+    later = fit("compute:npu:24")
+    assert (later["fits_now"], later["start"], later["on"]) == (False, end, "npu01")
+    assert str(later["basis"]).startswith("Slurm itself")
+    site.stop_service()
+    away = fit("compute:npu:24")
+    assert (away["start"], away["on"]) == (end, "npu01")
+    assert str(away["basis"]).startswith("the time limits of 1 running jobs")
+    never = site.run(["hpcmgr", "capacity", "--fit", "compute:800"], user="alice")
+    assert never.returncode == 1
+    assert "no device fits" in never.stdout
+
+
+def test_watch_leaves_the_terminal_as_it_was(site: ReferenceSite) -> None:
+    """Ctrl-C ends it with exit 0, on the screen that was there before, with the cursor shown;
+    while slurmctld is away the last figures stay."""
+    line = "timeout --preserve-status -s INT 8 hpcmgr capacity --watch --interval 1"
+    seen = site.run(
+        ["script", "-qec", line, "/dev/null"], user="alice", timeout=60,
+        env={"TERM": "xterm-256color", "COLUMNS": "150", "LINES": "40"},
+    )  # fmt: skip
+    assert seen.returncode == 0
+    assert seen.stdout.startswith("\x1b[?1049h")
+    assert seen.stdout.rstrip().endswith("\x1b[?1049l")
+    assert seen.stdout.count("\x1b[?25h") >= seen.stdout.count("\x1b[?25l") > 0
+    assert seen.stdout.count("npu:ascend910b3") > 2
+    assert "Traceback" not in seen.stdout
+
+
+def test_without_slurmctld_the_error_says_so(site: ReferenceSite) -> None:
+    """Exit 1, Slurm's own words, no traceback, nothing on stdout."""
+    site.stop_daemon("slurmctld")
+    try:
+        done = site.run(["hpcmgr", "capacity"], user="alice")
+    finally:
+        site.start_daemon("slurmctld")
+        site.wait_nodes_idle()
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.search(r"hpcmgr: error: scontrol .*Unable to contact slurm controller", done.stderr)
+    assert "Traceback" not in done.stderr
