@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help venv fmt lint type imports check unit test demo picture docs docker-demo docker-test lock wheel clean
+.PHONY: help venv fmt lint type imports check unit test demo picture capacity docs docker-demo docker-test lock wheel clean
 
 help:              ## these verbs
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -43,8 +43,12 @@ test: check        ## everything, with a real Slurm 24.11 and 26.05 (HPCMGR_SLUR
 demo: $(STAMP)     ## a whole cluster, jobs in neutral units on it (--once, --release 26.05)
 	@$(BIN)/python -m lightcluster.demo
 
-picture: $(STAMP)  ## docs/img/demo.svg anew, from a real run of the demo
+picture: $(STAMP)  ## docs/img anew, from real runs: the demo, the capacity view (needs chromium)
 	$(BIN)/python -m lightcluster.demo --once --picture docs/img/demo.svg
+	$(BIN)/python -m lightcluster.demo.capacity --pictures docs/img
+
+capacity: $(STAMP) ## a busy mixed cluster: its capacity beside Slurm's own figures, one by one
+	@$(BIN)/python -m lightcluster.demo.capacity
 
 docs: $(STAMP)     ## the generated parts of docs/ anew, from the code
 	$(BIN)/python docs/generate.py

@@ -131,7 +131,7 @@ class _View:
         from hpcmgr.cli.capacity_tables import drawn, sections
 
         data = self.data(self.look())
-        return drawn(sections(data, self.by), "\n".join(_told(data)), width)
+        return drawn(sections(data, self.by), "\n".join(heading(data)), width)
 
 
 def _fit(view: _View, text: str, chosen: list[str]) -> int:
@@ -159,14 +159,14 @@ def _present(view: _View, picture: Picture) -> None:
         from rich.console import Console
 
         console = Console(highlight=False)
-        console.print(drawn(parts, "\n".join(_told(data)), console.width))
+        console.print(drawn(parts, "\n".join(heading(data)), console.width))
         return
-    for line in _told(data):
+    for line in heading(data):
         click.echo(f"hpcmgr: {line}", err=True)
     plain(parts)
 
 
-def _told(data: dict[str, Any]) -> list[str]:
+def heading(data: dict[str, Any]) -> list[str]:
     """How old the figures are, and what about them needs a word."""
     clock = data["taken"].replace("T", " ")[:19]
     where = f"{data['cluster']}, " if data["cluster"] else ""

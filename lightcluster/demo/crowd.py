@@ -20,7 +20,7 @@ RUNNING = (
     ("bob", "-w t402 -c 10"),  # no device, and the last one has no CPUs beside it any more
 )
 WAITING = (
-    ("alice", "-N2 --gres=compute:npu:16"),
+    ("alice", "-N2 --gres=npu:ascend910b3:2"),
     ("alice", "--array=0-4%2 --gres=compute:npu:64"),
     ("bob", "--gres=compute:train:8 -H"),
     ("bob", "--gres=npu:8"),

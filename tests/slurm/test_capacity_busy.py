@@ -31,7 +31,7 @@ def test_every_figure_agrees_with_slurms_own(site: ReferenceSite) -> None:
     _what_slurm_does_not_tell(types)
     classes = {each["name"]: each for each in data["classes"]}
     assert classes["infer"]["held"]["devices"] == 1
-    assert (classes["train"]["waiting"]["jobs"], classes["-"]["waiting"]["devices"]) == (1, 8)
+    assert (classes["train"]["waiting"]["jobs"], classes["-"]["waiting"]["devices"]) == (1, 12)
     families = {family.name: family for family in text_string_to_metric_families(text)}
     used = {s.labels["type"]: s.value for s in families["hpcmgr_capacity_devices"].samples
             if s.labels["state"] == "used"}  # fmt: skip
@@ -66,6 +66,7 @@ def _preempting(site: ReferenceSite) -> Iterator[ReferenceSite]:
     try:
         yield site
     finally:
+        site.reset()
         site.write_conf({"slurm.conf": conf})
         site.restart_daemon("slurmctld")
         site.run(["sacctmgr", "-i", "modify", "user", "alice", "set", "qos=normal"])

@@ -14,14 +14,10 @@ import pytest
 
 from hpcmgr.capacity.page import page
 from lightcluster import needs
+from lightcluster.demo.capacity import CHROMIUM
 from lightcluster.errors import NeedsError
 from tests.unit.capacity.test_forms import busy
 
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
-)  # fmt: skip
 LOOK = """<script>
 const seen = {
   width: document.documentElement.scrollWidth - window.innerWidth,
@@ -58,7 +54,7 @@ def look(chromium: str, folder: Path, *flags: str) -> dict[str, Any]:
     file = folder / "page.html"
     file.write_text(page(busy()).replace("</body>", LOOK + "</body>"))
     done = subprocess.run(
-        [chromium, *FLAGS, *flags, f"--user-data-dir={folder}/profile", "--dump-dom",
+        [chromium, *CHROMIUM[1:], *flags, f"--user-data-dir={folder}/profile", "--dump-dom",
          file.as_uri()],
         capture_output=True, text=True, timeout=120, check=True,
         env={**os.environ, "HOME": str(folder)},

@@ -1,0 +1,85 @@
+"""How long ``hpcmgr capacity`` takes on a large cluster, beside the raw answer that it is made of.
+
+    python -m bench.capacity_view [--release 24.11] [--nodes 5000] [--jobs 1500] [--rounds 5]
+
+A real slurmctld with that many configured nodes (down: nobody answers there) and waiting jobs. The
+floor is ``scontrol -o -d show node`` alone, in the same rounds; the ratio is against it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+
+from bench.submit_rpc import enlarge
+from lightcluster.site import ReferenceSite
+
+FLOOR = "scontrol -o -d show node"
+LINES = (
+    FLOOR,
+    "scontrol -o show node",
+    "sinfo -h -N -O NodeList,StateLong,Gres:300,GresUsed:300",
+    "squeue -h",
+    "squeue --json",
+    "hpcmgr --version",
+    "hpcmgr capacity",
+    "hpcmgr capacity --by node",
+    "hpcmgr capacity --by user",
+    "hpcmgr capacity --json",
+    "hpcmgr capacity --prometheus",
+    "hpcmgr capacity --by class",
+    "hpcmgr capacity --html -",
+)
+
+
+def main() -> None:
+    """Measure and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--release", default="24.11")
+    parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--jobs", type=int, default=1500)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    with ReferenceSite(options.release, {"mix01": "mixed"}, accounting=True) as site:
+        enlarge(site, options.nodes)
+        site.wait_until(lambda: site.run(["scontrol", "ping"]).returncode == 0, 60, "slurmctld")
+        _fill(site, options.jobs)
+        found = measure(site, options.rounds)
+    report(found, options)
+
+
+def _fill(site: ReferenceSite, jobs: int) -> None:
+    """Held jobs with devices, submitted one by one: each is a record of its own."""
+    line = "sbatch -Q -H --gres=gpu:a100:2 --wrap=true >/dev/null"
+    for user, part in (("alice", jobs // 2), ("bob", jobs - jobs // 2)):
+        loop = f"for i in $(seq {part}); do {line}; done"
+        site.run(["sh", "-c", loop], user=user, timeout=600, check=True)
+
+
+def measure(site: ReferenceSite, rounds: int) -> dict[str, list[float]]:
+    """Seconds of each command, one after another in each round."""
+    found: dict[str, list[float]] = {line: [] for line in LINES}
+    for _ in range(rounds):
+        for line in LINES:
+            began = time.monotonic()
+            site.run(["sh", "-c", f"{line} >/tmp/out"], check=True, timeout=120)
+            found[line].append(time.monotonic() - began)
+    return found
+
+
+def report(found: dict[str, list[float]], options: argparse.Namespace) -> None:
+    """Medians, and how often the floor they are."""
+    floor = statistics.median(found[FLOOR])
+    print(
+        f"Slurm {options.release}, {options.nodes} nodes, {options.jobs} waiting jobs, "
+        f"{options.rounds} rounds; seconds"
+    )
+    print(f"{'':58}{'median':>8}{'worst':>8}{'ratio':>8}")
+    for line, values in found.items():
+        median = statistics.median(values)
+        print(f"{line:58}{median:8.2f}{max(values):8.2f}{median / floor:8.1f}")
+
+
+if __name__ == "__main__":
+    main()
