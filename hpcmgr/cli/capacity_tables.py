@@ -35,7 +35,7 @@ class Section:
     def within(self, width: int) -> Section:
         """The same without what can be missed, as far as so many characters are too few."""
         section = self
-        for header in ("", "GiB-free/all", "MiB-free/all", "resv", "nodes", "out", "of-type"):
+        for header in ("GiB-free/all", "MiB-free/all", "", "resv", "nodes", "out", "of-type"):
             if section._width() <= width:
                 break
             section = replace(section, bars=()) if header == "" else section._without(header)

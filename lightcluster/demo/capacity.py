@@ -26,7 +26,7 @@ from lightcluster.errors import LightClusterError
 from lightcluster.recipe import SUITES
 from lightcluster.site import ReferenceSite
 
-_WIDTH = 150
+_WIDTH = 142
 CHROMIUM = (
     "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",

@@ -185,6 +185,6 @@ def pestat(site: ReferenceSite) -> list[list[str]]:
             rows.append(
                 [fields["NodeName"], fields["State"].lower(),
                  f"{fields['CPUAlloc']}/{fields['CPUTot']}",
-                 f"{fields['AllocMem']}/{fields['RealMemory']}", fields["GresUsed"]]
+                 f"{fields['AllocMem']}/{fields['RealMemory']}", fields.get("GresUsed", "-")]
             )  # fmt: skip
     return rows
