@@ -50,7 +50,7 @@ def parse_model(data: bytes | str, path: Path, model: type[Model]) -> Model:
 
 def _compose(data: bytes | str, path: Path) -> yaml.Node | None:
     try:
-        root: yaml.Node | None = yaml.compose(data, Loader=yaml.SafeLoader)
+        root = _nodes_of(data)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         text = str(getattr(error, "problem", None) or error)
         raise ConfigError([Problem(path, _line_of(error), f"no valid YAML: {text}")]) from error
@@ -60,6 +60,17 @@ def _compose(data: bytes | str, path: Path) -> yaml.Node | None:
     ]
     if problems:
         raise ConfigError(problems)
+    return root
+
+
+def _nodes_of(data: bytes | str) -> yaml.Node | None:
+    """With libyaml where PyYAML has it, five times as fast; what is wrong PyYAML itself tells
+    better."""
+    fast = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        root: yaml.Node | None = yaml.compose(data, Loader=fast)
+    except yaml.YAMLError:
+        root = yaml.compose(data, Loader=yaml.SafeLoader)
     return root
 
 

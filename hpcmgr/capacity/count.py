@@ -20,7 +20,7 @@ _NO_DEVICES = frozenset({*NEUTRAL, "mps", "shard", "nic"})
 """Names that may have indices or sockets, but of which no job holds a whole device."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Here:
     """Devices of one type (``gres`` is ``name:type``) on one node. ``lacking``: what keeps the rest
     of the free ones from being usable: CPUs, memory, units or a whole node; "" if nothing does."""
@@ -30,7 +30,7 @@ class Here:
     devices: Tally
     lacking: str = ""
 
-    @property
+    @cached_property
     def worth(self) -> Worth:
         """With units and memory, as far as a profile tells them."""
         profile = self.profile
@@ -39,7 +39,7 @@ class Here:
         return Worth.of(self.devices, profile.booked_units, profile.memory_gib)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OnNode:
     """One node. ``why_out``: why it takes no jobs, "" if it does."""
 
@@ -47,9 +47,11 @@ class OnNode:
     here: tuple[Here, ...]
     why_out: str
 
-    @property
+    @cached_property
     def worth(self) -> Worth:
         """All its devices."""
+        if len(self.here) == 1:
+            return self.here[0].worth
         return total(each.worth for each in self.here)
 
 

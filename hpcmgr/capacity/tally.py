@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
@@ -24,11 +23,25 @@ class Tally:
     usable: int = 0
 
     def __add__(self, other: Tally) -> Tally:
-        return Tally(*map(operator.add, self.values(), other.values()))
+        return Tally(
+            self.total + other.total,
+            self.used + other.used,
+            self.out + other.out,
+            self.reserved + other.reserved,
+            self.free + other.free,
+            self.usable + other.usable,
+        )
 
     def times(self, each: int) -> Tally:
         """The same in units or GiB, of which one device has ``each``."""
-        return Tally(*(value * each for value in self.values()))
+        return Tally(
+            self.total * each,
+            self.used * each,
+            self.out * each,
+            self.reserved * each,
+            self.free * each,
+            self.usable * each,
+        )
 
     def values(self) -> tuple[int, ...]:
         """In the order of the fields."""

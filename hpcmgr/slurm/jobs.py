@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from hpcmgr.slurm.state import array_tasks
 from hpcmgr.slurm.tres import parse_count, parse_gres_list
@@ -114,7 +115,14 @@ def _job(cells: Mapping[str, str]) -> Job:
         priority=_number(cells["PriorityLong"], 0),
         tasks=array_tasks(waiting[1]) if waiting else 1,
         node_count=_number(cells["NumNodes"], 1),
-        gres=_gres_of(cells),
+        gres=_gres_of(
+            cells["tres-alloc"],
+            cells["tres-per-node"],
+            cells["tres-per-job"],
+            cells["tres-per-task"],
+            cells["NumNodes"],
+            cells["NumTasks"],
+        ),
         cpus=_tres(cells, "cpu"),
         memory=_tres(cells, "mem") >> 20,
         start=_known(cells["StartTime"]),
@@ -128,24 +136,23 @@ def _tres(cells: Mapping[str, str], name: str) -> int:
     return (parse_count(found[1]) or 0) if found else 0
 
 
-def _gres_of(cells: Mapping[str, str]) -> dict[str, int]:
+@lru_cache(maxsize=4096)
+def _gres_of(
+    alloc: str, per_node: str, per_job: str, per_task: str, nodes: str, tasks: str
+) -> Mapping[str, int]:
     """Slurm's own count where it keeps one of the type (AccountingStorageTRES), else what was
     asked; a name without type only where no type is told."""
-    counted = {key: parse_count(n) or 0 for key, n in _ALLOC.findall(cells["tres-alloc"])}
-    nodes = max(1, _number(cells["NumNodes"], 1))
-    times = {"tres-per-node": nodes, "tres-per-job": 1,
-             "tres-per-task": max(1, _number(cells["NumTasks"], 1))}  # fmt: skip
+    counted = {key: parse_count(n) or 0 for key, n in _ALLOC.findall(alloc)}
     asked: dict[str, int] = {}
-    for name, factor in times.items():
-        for key, number in _asked(cells[name]):
-            asked[key] = asked.get(key, 0) + number * factor
-    names = {key.split(":")[0] for key in (*counted, *asked)}
+    for text, times in ((per_node, nodes), (per_job, "1"), (per_task, tasks)):
+        for key, number in _asked(text):
+            asked[key] = asked.get(key, 0) + number * max(1, _number(times, 1))
     found: dict[str, int] = {}
-    for name in names:
-        sources = [_typed(source, name) for source in (counted, asked)]
+    for name in {key.split(":")[0] for key in (*counted, *asked)}:
         plain = counted.get(name, asked.get(name, 0))
-        best = next((typed for typed in sources if typed), {name: plain} if plain else {})
-        found.update(best)
+        found.update(
+            _typed(counted, name) or _typed(asked, name) or ({name: plain} if plain else {})
+        )
     return found
 
 

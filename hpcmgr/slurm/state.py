@@ -10,6 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+
+_NODE = re.compile(
+    r"(?:^|\s)(NodeName|State|Gres|GresUsed|Partitions|AvailableFeatures|Sockets|CoresPerSocket"
+    r"|ThreadsPerCore|CPUEfctv|CPUTot|CPUAlloc|RealMemory|MemSpecLimit|AllocMem)=(\S*)"
+)
+"""What is read of a node; none of these values has blanks."""
 
 _KEY = re.compile(r"(?:^|\s)([A-Z][A-Za-z:/]*)=")
 _GRES = re.compile(
@@ -154,7 +161,8 @@ def parse_nodes(text: str) -> Iterable[NodeState]:
     for line in text.splitlines():
         found = _FREE_TEXT.search(line)
         head, tail = (line[: found.start()], line[found.start() :]) if found else (line, "")
-        record = parse_record(head)
+        # The first of a name counts: the kernel's name stands behind.
+        record = dict(reversed(_NODE.findall(head)))
         if "NodeName" in record:
             yield _node(record, tail)
 
@@ -163,9 +171,7 @@ def _node(record: Mapping[str, str], tail: str) -> NodeState:
     """``tail``: the end of the record, where administrators' words may look like keys."""
     state = record.get("State", "UNKNOWN")
     gres, sockets = _gres(record.get("Gres", ""))
-    used, _ = _gres(record.get("GresUsed", ""))
-    for key, devices in _shared(record.get("GresUsed", "")).items():
-        used[key] = used.get(key, 0) + devices
+    used, indexed = _used(record.get("GresUsed", ""))
     reason, by, since = _reason(tail)
     reservation = _RESERVATION.search(tail)
     set_aside = _number(record.get("MemSpecLimit"), 0)
@@ -189,10 +195,11 @@ def _node(record: Mapping[str, str], tail: str) -> NodeState:
         reason_by=by,
         reason_since=since,
         reservation=reservation[1] if reservation else "",
-        indexed=_indexed(record.get("GresUsed", "")),
+        indexed=indexed,
     )
 
 
+@lru_cache(maxsize=4096)
 def state_words(state: str) -> frozenset[str]:
     """``"MIXED+DRAIN"``, ``"idle~"`` → words in capitals, signs spelt out."""
     words = {word for word in re.split(r"[^A-Z_]+", state.upper()) if word}
@@ -218,6 +225,16 @@ def _reason(tail: str) -> tuple[str, str, str]:
         return _known(_BEHIND.split(text)[0].strip()), "", ""
     lines = [text[: found.start()].strip(), _BEHIND.split(text[found.end() :])[0].strip()]
     return " ".join(line for line in lines if line), found["by"], found["since"]
+
+
+@lru_cache(maxsize=4096)
+def _used(text: str) -> tuple[Mapping[str, int], frozenset[str]]:
+    """``GresUsed``: how many are in use, and which GRES have single devices. Thousands of nodes
+    have the same text."""
+    used = dict(_gres(text)[0])
+    for key, devices in _shared(text).items():
+        used[key] = used.get(key, 0) + devices
+    return used, _indexed(text)
 
 
 def _shared(used: str) -> dict[str, int]:
@@ -256,7 +273,8 @@ def _plain(text: str) -> str:
     return text.replace(":(null)", "").replace(":no_consume", "")
 
 
-def _gres(text: str) -> tuple[dict[str, int], dict[str, frozenset[int]]]:
+@lru_cache(maxsize=4096)
+def _gres(text: str) -> tuple[Mapping[str, int], Mapping[str, frozenset[int]]]:
     """``gpu:a100:2(S:0-1),compute:16`` → counts and sockets by ``name:type``."""
     counts: dict[str, int] = {}
     sockets: dict[str, frozenset[int]] = {}
