@@ -97,7 +97,7 @@ def parse_jobs(text: str) -> Iterator[Job]:
         for name, width in _FIELDS.items():
             cells[name] = line[start : start + width].strip()
             start += width
-        if cells["JobID"].isdigit():
+        if cells["JobID"].isascii() and cells["JobID"].isdigit():
             yield _job(cells)
 
 
