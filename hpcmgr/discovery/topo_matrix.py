@@ -3,8 +3,9 @@
     GPU0    GPU1    NIC0    CPU Affinity    NUMA Affinity
     GPU0     X      NV12    SYS     0-31    0
 
-Columns shift: labels may be indented or not, and affinity cells may be empty. Link cells never
-are, so a row is its label and as many words as there are labels; what follows is not read.
+nvidia-smi underlines its heading, also where no terminal reads. Columns shift: labels may be
+indented or not, and affinity cells may be empty. Link cells never are, so a row is its label and
+as many words as there are labels; what follows is not read.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from dataclasses import dataclass
 
 _LABEL = re.compile(r"^(?:(?:GPU|NPU|MLU|NIC)[0-9]{1,5}|[a-z][a-z0-9_-]{0,60})$")
 _KIND = re.compile(r"^[A-Z][A-Z0-9_#]*$")
+_STYLE = re.compile(r"\x1b?\[[0-9;]{0,8}m")
+"""Underlining and colours; where a text was copied, without their first character."""
 _NIC = re.compile(r"^\s*(NIC[0-9]+):\s*(\S+)\s*$")
 _FABRIC = re.compile(r"^(?:NV[0-9]+|HCCS(?:_SW)?|SIO|UB|MX|MLK)$")
 
@@ -40,7 +43,7 @@ def parse(text: str, prefix: str) -> TopoMatrix | None:
     labels: tuple[str, ...] = ()
     links: dict[tuple[str, str], str] = {}
     nics: dict[str, str] = {}
-    for line in text.splitlines():
+    for line in _STYLE.sub("", text).splitlines():
         words = line.split()
         legend = _NIC.match(line)
         if legend:

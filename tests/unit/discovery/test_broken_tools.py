@@ -113,11 +113,12 @@ def test_a_lost_gpu_said_before_the_xml_makes_it_broken(recording: Make) -> None
 
 
 def test_values_that_say_nothing_are_unknown(recording: Make) -> None:
-    """N/A, ERR! and [Unknown Error] never become a fact."""
+    """N/A, ERR! and [Unknown Error] never become a fact; nor what only root may see."""
     host = recording("mixed")
     text = host.text(*QX)
     for old, new in (("1560922014733", "N/A"), ("81920 MiB", "[Unknown Error]"),
-                     ("92.00.45.00.03", "ERR!"), ("550.90.07", "[N/A]")):  # fmt: skip
+                     ("92.00.45.00.03", "ERR!"),
+                     ("550.90.07", "[Insufficient Permissions]")):  # fmt: skip
         text = text.replace(old, new)
     host.removed("/proc/driver").removed("/sys/module/nvidia")
     gpu = at(host.answers(QX, text).discover(), GPU)

@@ -52,3 +52,22 @@ def test_every_question_of_a_recording_is_in_the_table() -> None:
     details = {f"npu-smi {detail}" for detail in NPU_DETAILS[1:]}
 
     assert told == {" ".join(argv) for argv in QUESTIONS} | a_card | details
+
+
+def test_every_trap_has_its_tests() -> None:
+    """Each that the document names is in the file that it names."""
+    here, named = Path(__file__).parent, 0
+    for line in (DOCS / "traps.md").read_text().splitlines():
+        if not line.startswith("|") or "test_" not in line:
+            continue
+        text = ""
+        for word in line.rstrip("| ").rpartition("|")[2].replace(",", " ").split():
+            if word.endswith(".py:"):
+                file = word.rstrip(":")
+                place = DOCS.parent / file if "/" in file else here / file
+                text = place.read_text()
+                continue
+            assert f"def {word}(" in text, f"{word} in {line}"
+            named += 1
+
+    assert named > 50
