@@ -21,7 +21,7 @@ CHAR = 0.62
 
 _CELL_W, _CELL_H, _GAP, _PAD, _EDGE = 164, 62, 14, 12, 24
 _ROW_GAP, _HEAD, _LANE = 30, 62, 22
-_NEAR = ("PIX", "PXB")
+_NEAR = ("PIX", "pix", "PXB", "pxb")
 _KIND_COLOURS = {"gpu": "#dff0d8", "npu": "#fde7c7", "nic": "#dbe9f6"}
 _LINE_COLOURS = ("#2e7d32", "#c2571a", "#1565c0", "#7b1fa2", "#00838f", "#ad1457")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hpcmgr.discovery import coverage, cpu_topology, nics, reconcile
+from hpcmgr.discovery import coverage, cpu_topology, nics, pci_tree, reconcile
 from hpcmgr.discovery.host import CommandResult, DeviceNode, Host, LiveHost
 from hpcmgr.discovery.recorded_host import RecordedHost
 from hpcmgr.discovery.registry import DEVICE_SOURCES
@@ -37,7 +37,9 @@ def discover(host: Host, library: ProfileLibrary) -> NodeInventory:
         memory_mib=cpu.memory_mib,
         devices=devices,
         nics=net.nics,
-        links=reconcile.links(collected, by_ref, net.nics),
+        links=pci_tree.complete(
+            reconcile.links(collected, by_ref, net.nics), host, devices, net.nics
+        ),
         sources=(cpu.report, *coverage.reports(collected, host), net.report),
     ).with_digest()
 

@@ -1,8 +1,8 @@
 """The device graph of one node: its devices and NICs, their places, and what lies between any two.
 
-Where a vendor's tool names the way, its word stands (NV12, HCCS, PIX, SYS). Of the others only the
-NUMA nodes are known; then the word is made here and written small: ``node`` for the same NUMA
-node, ``sys`` for different ones.
+Where a vendor's tool names the way, its word stands (NV12, HCCS, PIX, SYS). Else the word is made
+here and written small: ``pix``, ``pxb`` and ``phb`` by the kernel's tree of bridges, ``node`` for
+the same NUMA node, ``sys`` for different ones.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from hpcmgr.discovery import pci_tree
 from hpcmgr.inventory import CpuTopology, Device, Nic, NodeInventory
 from hpcmgr.inventory.pci_address import sort_key
 
@@ -24,6 +25,9 @@ MEANINGS = {
     "SIO": "two chips of one package",
     "UB": "UB",
     "MLK": "MLU-Link",
+    "pix": "at most one PCIe bridge or switch (by the kernel's tree)",
+    "pxb": "several PCIe bridges (by the kernel's tree)",
+    "phb": "a PCIe host bridge (by the kernel's tree)",
     "node": "same NUMA node (no tool says more)",
     "sys": "different NUMA nodes (no tool says more)",
 }
@@ -84,7 +88,7 @@ class NodeGraph:
         """The way between two ends, None if nobody knows."""
         link = self._links.get((a.key, b.key)) or self._links.get((b.key, a.key))
         if link is not None:
-            return Way(link.kind, link.direct)
+            return Way(link.kind, link.direct, said=link.kind not in pci_tree.WORDS)
         if a.numa is None or b.numa is None:
             return None
         return Way("node" if a.numa == b.numa else "sys", said=False)

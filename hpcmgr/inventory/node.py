@@ -115,7 +115,8 @@ class DeviceLink(Frozen):
     """How two devices (or a device and a NIC) reach each other.
 
     ``a`` and ``b`` are ``Device.key`` or NIC names, ``a`` < ``b``; ``kind`` is the tool's own word
-    ("NV12", "HCCS", "PIX", "SYS"), ``direct`` is true for a device-to-device fabric link.
+    ("NV12", "HCCS", "PIX", "SYS"), or in small letters what the PCI tree says ("pix"); ``direct``
+    is true for a device-to-device fabric link.
     """
 
     a: str
