@@ -12,8 +12,9 @@ from pydantic import ValidationError
 from hpcmgr.errors import InventoryError
 from hpcmgr.inventory.node import SCHEMA, NodeInventory
 
-MOST_BYTES = 4 << 20
-"""The longest text of an inventory that is unpacked: a small word may stand for a flood."""
+MOST_BYTES = 1 << 20
+"""The longest text of an inventory that is unpacked (one of 16 devices has a tenth of it): a small
+word may stand for a flood, and reading it must not hold up the service's other work."""
 
 
 def pack(inventory: NodeInventory) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from hpcmgr.errors import InventoryError
+from hpcmgr.errors import InventoryError, WireError
 from hpcmgr.inventory import NodeInventory
 from hpcmgr.inventory.packed import pack, unpack
 from hpcmgr.inventory.store import load, node_path, save
@@ -52,12 +52,16 @@ class Intake:
         """Take in the inventory of ``node``, whole or not at all.
 
         Raises:
+            WireError: it is none, or another node's.
             Refused: a person must look first; ``accept`` says that one has.
-            InventoryError: it is none, or cannot be written.
+            InventoryError: it cannot be written.
         """
-        sent = unpack(word)
+        try:
+            sent = unpack(word)
+        except InventoryError as error:
+            raise WireError(error.message) from error
         if sent.node != node:
-            raise InventoryError(f"the inventory is of {sent.node!r}, the credential for {node!r}")
+            raise WireError(f"the inventory is of {sent.node!r}, the credential for {node!r}")
         if sent.broken_sources:
             broken = ", ".join(source.name for source in sent.broken_sources)
             raise Refused(f"{broken} is broken on {node}: it keeps its last inventory")

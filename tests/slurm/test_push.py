@@ -162,12 +162,12 @@ print(json.dumps(answers))
         "swapped": "bad-request",
         "unsigned": "bad-request",
         "forged": "credential",
-        "misnamed": "unavailable",
+        "misnamed": "bad-request",
         "elsewhere": "bad-request",
-        "garbage": "unavailable",
-        "bomb": "unavailable",
+        "garbage": "bad-request",
+        "bomb": "bad-request",
         "oversize": "bad-request",
-        "nobody": "unavailable",
+        "nobody": "bad-request",
         "empty": "refused",
     }
     assert "used before" in said["replayed"]["detail"]
@@ -210,3 +210,18 @@ def test_without_the_service_nothing_is_lost(site: ReferenceSite) -> None:
     assert site.node("t401").run(["test", "-s", "/etc/hpcmgr/devices"]).returncode == 0
     assert back.returncode == 0
     assert stored(site, "t401") == before
+
+
+def test_a_configless_node_needs_no_slurm_conf(site: ReferenceSite) -> None:
+    """Where site.yaml names the controller, nothing of Slurm's is asked."""
+    named = {"door": "ctl:7321"}
+    site.write_site(publish="push", inventory=FOLDER, service=named)
+    site.stop_service()
+    site.start_service()
+    site.wait_until(lambda: "door for users on ctl" in site.service.log, 20, "the door")  # type: ignore[union-attr]
+    node = site.node("t401")
+    bare = ["env", "SLURM_CONF=/nonexistent", "hpcmgr", "sync", "--host", "/host", "--node", "t401"]
+    done = node.run(bare)
+
+    assert done.returncode == 0, done.stderr
+    assert "the service at ctl:7321" in done.stderr

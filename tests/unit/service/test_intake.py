@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcmgr.errors import InventoryError
+from hpcmgr.errors import InventoryError, WireError
 from hpcmgr.inventory import CpuTopology, Device, NodeInventory, SourceReport
 from hpcmgr.inventory.packed import MOST_BYTES, pack, unpack
 from hpcmgr.inventory.store import load
@@ -133,9 +133,15 @@ def test_a_name_cannot_lead_elsewhere(intake: Intake, name: str) -> None:
         intake.take(name, pack(inventory(name, card(1))), accept=True)
 
 
+def test_what_is_no_inventory_is_a_bad_request(intake: Intake) -> None:
+    """The sender's fault, not the service's."""
+    with pytest.raises(WireError, match="no packed inventory"):
+        intake.take("gpu01", "rubbish", accept=True)
+
+
 def test_the_body_must_be_the_nodes(intake: Intake) -> None:
     """Another name inside than in the credential."""
-    with pytest.raises(InventoryError, match="the credential for 'gpu01'"):
+    with pytest.raises(WireError, match="the credential for 'gpu01'"):
         intake.take("gpu01", pack(inventory("gpu02", card(1))), accept=True)
 
 
@@ -144,7 +150,7 @@ def test_a_flood_in_a_small_word_is_not_unpacked() -> None:
     bomb = base64.b64encode(zlib.compress(b" " * (MOST_BYTES + 1), 9)).decode()
 
     assert len(bomb) < 10_000
-    with pytest.raises(InventoryError, match="at most 4 MiB"):
+    with pytest.raises(InventoryError, match="at most 1 MiB"):
         unpack(bomb)
 
 
