@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,8 +30,9 @@ def command() -> None:
 @click.option(
     "--ibnetdiscover",
     "infiniband",
+    multiple=True,
     type=click.Path(path_type=Path, allow_dash=True),
-    help="Output of ibnetdiscover, plain or -p (- is stdin).",
+    help="Output of ibnetdiscover, plain or -p (- is stdin); once for each subnet.",
 )
 @click.option(
     "--lldp",
@@ -53,7 +54,7 @@ def command() -> None:
 @click.pass_context
 def scan(
     ctx: click.Context,
-    infiniband: Path | None,
+    infiniband: tuple[Path, ...],
     lldp: Path | None,
     nvlink: bool,
     out: Path | None,
@@ -71,13 +72,13 @@ def scan(
     from hpcmgr.files import write_atomically
 
     site = _site(ctx)
-    if infiniband is None and lldp is None and not nvlink:
+    if not infiniband and lldp is None and not nvlink:
         raise UsageProblem("no source is named", "give --ibnetdiscover, --lldp or --nvlink")
     place = out or site.topology.scan or Path("-")
     inventories = _inventories(site)
     sources = _sources(infiniband, lldp, inventories)
     domains = _domains(inventories, sources) if nvlink else {}
-    last = _last(place)
+    last = _last(place, accept=accept)
     found = survey(sources, domains, inventories, site.topology.rails, last)
     _say(found)
     _insist(found, accept=accept)
@@ -142,14 +143,12 @@ def _inventories(site: Site) -> dict[str, NodeInventory]:
     return inventories_of(site)
 
 
-def _sources(infiniband: Path | None, lldp: Path | None, nodes: Collection[str]) -> list[Seen]:
+def _sources(infiniband: Sequence[Path], lldp: Path | None, nodes: Collection[str]) -> list[Seen]:
     from hpcmgr.errors import FabricError
     from hpcmgr.fabric import ibnetdiscover
     from hpcmgr.fabric import lldp as neighbours
 
-    found = []
-    if infiniband is not None:
-        found.append(ibnetdiscover.parse(_text(infiniband)))
+    found = [ibnetdiscover.parse(_text(path)) for path in infiniband]
     if lldp is not None:
         files = sorted(path for path in lldp.iterdir() if path.suffix == ".json")
         if not files:
@@ -190,10 +189,22 @@ def _domains(inventories: Mapping[str, NodeInventory], sources: list[Seen]) -> D
     return found
 
 
-def _last(place: Path) -> Scan | None:
+def _last(place: Path, *, accept: bool) -> Scan | None:
+    """The scan that will be replaced."""
+    from hpcmgr.errors import ConfigError, FabricError
     from hpcmgr.fabric import load_scan
 
-    return load_scan(place) if place != Path("-") and place.exists() else None
+    if place == Path("-") or not place.exists():
+        return None
+    try:
+        return load_scan(place)
+    except ConfigError as error:
+        if accept:
+            return None
+        raise FabricError(
+            f"the last scan cannot be read, so nobody knows which nodes it had\n{error.message}",
+            "put it right, or replace it: --accept",
+        ) from error
 
 
 def _insist(found: Survey, *, accept: bool) -> None:

@@ -139,6 +139,35 @@ def test_a_scan_that_cannot_be_read_is_refused_always(
     assert not place.scan.exists()
 
 
+def test_a_broken_last_scan_is_replaced_only_when_somebody_says_so(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody knows which nodes it had."""
+    place.scan.write_text("switches: [")
+
+    assert place.run("fabric", "scan", "--ibnetdiscover", place.ibnetdiscover(CABLES)) == 1
+    told = capsys.readouterr().err
+    assert "the last scan cannot be read" in told
+    assert "fabric.json:1: no valid YAML" in told
+    assert place.run("fabric", "scan", "--ibnetdiscover", place.ibnetdiscover(CABLES),
+                     "--accept") == 0  # fmt: skip
+
+
+def test_subnets_are_scanned_one_by_one(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    """Switches of two subnets that are called alike are told apart."""
+    other = place.folder / "other.txt"
+    text = texts.ibnetdiscover([("n1 mlx5_9", "leaf1"), ("n2 mlx5_9", "leaf1")])
+    other.write_text(text.replace("900a8403", "900a8404"))
+
+    assert place.run("fabric", "scan", "--ibnetdiscover", place.ibnetdiscover(CABLES),
+                     "--ibnetdiscover", str(other), "-o", "-") == 0  # fmt: skip
+
+    switches = json.loads(capsys.readouterr().out)["switches"]
+    twins = [name for name in switches if name.startswith("leaf1")]
+    assert len(twins) == 2
+    assert {nic for name in twins for nic in switches[name]["hosts"]} == {"mlx5_0", "mlx5_9"}
+
+
 def test_lldp_of_every_node(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     """One file a node; one that is missing is a gap."""
     folder = place.folder / "lldp"
