@@ -223,10 +223,12 @@ def _insist(found: Survey, *, accept: bool) -> None:
 
 
 def _say(found: Survey, *, rails: bool = True) -> None:
+    from hpcmgr.fabric.complete import counted
+
     if rails:
         for rail in found.choice.rails:
             verb = "chosen" if rail.chosen else "left out"
-            _tell(f"{rail.nic} {verb} on {len(rail.nodes)} nodes: {rail.why}")
+            _tell(f"{rail.nic} {verb} on {counted(rail.nodes)}: {rail.why}")
     for remark in found.remarks:
         _tell(remark)
     if found.strangers:

@@ -6,7 +6,7 @@ A fabric that was seen in part makes jobs run far apart, or not at all: it is re
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 
 from hpcmgr.fabric.model import Scan
 from hpcmgr.fabric.rails import Choice
@@ -28,12 +28,17 @@ def gaps(
         if scan.switches and name not in here and _expected(inventory, choice)
     ]
     if absent:
-        found.append(f"no compute NIC of {fold(absent)} is in the scan ({len(absent)} nodes)")
+        found.append(f"no compute NIC of {fold(absent)} is in the scan ({counted(absent)})")
     for what, before, now in _kinds(last, scan):
         gone = before - now - set(absent)
         if gone:
-            found.append(f"{fold(gone)} stood in the last scan, {what} ({len(gone)} nodes)")
+            found.append(f"{fold(gone)} stood in the last scan, {what} ({counted(gone)})")
     return found
+
+
+def counted(nodes: Sized) -> str:
+    """``1 node``, ``2 nodes``."""
+    return f"{len(nodes)} node{'' if len(nodes) == 1 else 's'}"
 
 
 def _kinds(last: Scan | None, scan: Scan) -> list[tuple[str, frozenset[str], frozenset[str]]]:

@@ -88,7 +88,7 @@ def load_scan(path: Path) -> Scan:
         return load_model(path, Scan)
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Port:
     """One NIC of one node, and the switch at the other end of its cable."""
 

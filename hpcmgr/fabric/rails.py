@@ -43,7 +43,8 @@ class Choice:
 
 def choose(scan: Scan, rule: Rails, inventories: Mapping[str, NodeInventory]) -> Choice:
     """Apply the rule of site.yaml, or the one above, to all ports of nodes in ``inventories``."""
-    ports = sorted(port for port in scan.ports() if port.node in inventories)
+    ports = [port for port in scan.ports() if port.node in inventories]
+    ports.sort(key=lambda port: (port.node, port.nic, port.switch))
     infiniband = any(port.network == "infiniband" for port in ports)
     network = rule.network or ("infiniband" if infiniband and not rule.include else None)
     by_node: dict[str, list[Port]] = defaultdict(list)

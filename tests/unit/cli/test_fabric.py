@@ -63,7 +63,7 @@ def test_a_scan_is_written_and_rendered(place: Place, capsys: pytest.CaptureFixt
     assert place.run("fabric", "scan", "--ibnetdiscover", place.ibnetdiscover(CABLES),
                      "--nvlink") == 0  # fmt: skip
     told = capsys.readouterr().err
-    assert "mlx5_9 left out on 1 nodes: farther from the devices" in told
+    assert "mlx5_9 left out on 1 node: farther from the devices" in told
     assert "fabric.json: written" in told
 
     assert place.run("render") == 0
@@ -201,7 +201,7 @@ def test_show_tells_the_tree_the_rails_and_what_is_missing(
     document = json.loads(capsys.readouterr().out)
     assert document["schema"] == "hpcmgr.fabric-tree/1"
     assert document["switches"]["spine1"]["switches"] == "leaf[1-2]"
-    assert document["missing"] == ["no compute NIC of n5 is in the scan (1 nodes)"]
+    assert document["missing"] == ["no compute NIC of n5 is in the scan (1 node)"]
 
 
 def test_without_a_source_or_a_fabric_the_next_step_is_named(

@@ -143,10 +143,10 @@ def test_incomplete_scans_are_told() -> None:
     known = {n: i for n, i in inventories().items() if n != "n05"}
 
     assert surveyed(without_node, inventories()).gaps == (
-        "no compute NIC of n05 is in the scan (1 nodes)",
+        "no compute NIC of n05 is in the scan (1 node)",
     )
     assert surveyed(without_node, known, last=whole.scan).gaps == (
-        "n05 stood in the last scan, below a switch (1 nodes)",
+        "n05 stood in the last scan, below a switch (1 node)",
     )
     assert surveyed(without_uplink, inventories()).faults == (
         "switch su0-r0 has no cable to any other switch, others have",
