@@ -51,11 +51,25 @@ def command(config: Path | None, host: Path | None, node: str | None, as_json: b
         drift, problem = _published(inventory, site)
         slurm = _slurm(inventory, site)
     report = examine(machine, inventory, library_of(site), drift, problem, slurm)
+    if host is None:
+        _add_hindsight(report, site)
     if as_json:
         click.echo(json.dumps(report.as_json(), indent=2, ensure_ascii=False))
     else:
         _print(report)
     return report.exit_code
+
+
+def _add_hindsight(report: Report, site: Site) -> None:
+    """Where this user may read the service's journal."""
+    import time
+
+    from hpcmgr.doctor import Finding, Layer, Severity
+    from hpcmgr.service.hindsight import summary
+
+    text = summary(site.service.state_dir / "journal.sqlite", time.time())
+    if text:
+        report.findings.append(Finding(Layer.JOB, Severity.NOTE, "late-binding", "service", text))
 
 
 def _published(inventory: NodeInventory, site: Site) -> tuple[Drift | None, str]:

@@ -29,6 +29,9 @@ COMMANDS = {
     "capacity": "devices, units and memory, free and total",
     "quote": "what a request would become; submits nothing",
     "explain": "the story of a job's binding",
+    "rebind": "late binding: which waiting jobs move to other devices, and why",
+    "pin": "keep a waiting job on the devices that it is bound to",
+    "unpin": "let a pinned job move again",
     "doctor": "what is wrong here, and what to do",
 }
 """Every command and its one line of help. Its code is ``hpcmgr.cli.NAME:command``."""

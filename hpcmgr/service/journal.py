@@ -14,6 +14,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +35,24 @@ CREATE INDEX IF NOT EXISTS decision_job ON decision (job_id);
 _BACKLOG = 100_000
 
 
+_OLDEST_QUARTER = """
+SELECT at FROM decision ORDER BY at LIMIT 1 OFFSET (SELECT count(*) / 4 FROM decision)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Prune:
+    before: float
+    most_bytes: int
+    keep: frozenset[str]
+
+
 class Journal:
     """Append-only. ``put`` never blocks and never fails."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._queue: queue.Queue[tuple[Any, ...] | None] = queue.Queue(_BACKLOG)
+        self._queue: queue.Queue[tuple[Any, ...] | _Prune | None] = queue.Queue(_BACKLOG)
         self._thread = threading.Thread(target=self._write, name="journal", daemon=True)
         self._lost = 0
         self._thread.start()
@@ -53,6 +66,28 @@ class Journal:
             self._queue.put_nowait(row)
         except queue.Full:
             self._lost += 1
+
+    def note(
+        self,
+        trace: str,
+        *,
+        kind: str,
+        request: str,
+        record: dict[str, object],
+        uid: int = -1,
+        job_id: str = "",
+    ) -> None:
+        """Record something that is no decision: a move, a start."""
+        try:
+            self._queue.put_nowait((trace, time.time(), kind, job_id, uid, request, record))
+        except queue.Full:
+            self._lost += 1
+
+    def prune(self, before: float, most_bytes: int, keep: frozenset[str]) -> None:
+        """Forget what was recorded before that time, and the oldest quarter where the file is
+        larger than so many bytes; traces in ``keep`` stay. Done by the writing thread."""
+        with contextlib.suppress(queue.Full):
+            self._queue.put_nowait(_Prune(before, most_bytes, keep))
 
     def close(self, timeout: float = 5.0) -> None:
         """Write what is left, then stop."""
@@ -71,7 +106,10 @@ class Journal:
                 while len(rows) < 500:
                     rows.append(self._queue.get_nowait())
             last = None in rows
-            self._store([r for r in rows if r is not None])
+            self._store([r for r in rows if isinstance(r, tuple)])
+            for row in rows:
+                if isinstance(row, _Prune):
+                    self._forget(row)
             if last:
                 return
 
@@ -88,11 +126,37 @@ class Journal:
                 db.executescript(_TABLE)
                 db.executemany(
                     "INSERT INTO decision VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    [(*row[:-1], json.dumps(describe(row[-1]))) for row in rows],
+                    [(*row[:-1], _text(row[-1])) for row in rows],
                 )
         except (sqlite3.Error, OSError) as error:
             self._lost += len(rows)
             log.error("journal %s: %s (%d records lost so far)", self._path, error, self._lost)  # noqa: TRY400
+
+    def _forget(self, what: _Prune) -> None:
+        if not self._path.exists():
+            return
+        try:
+            with contextlib.closing(sqlite3.connect(self._path, timeout=5)) as db:
+                db.executescript(_TABLE)
+                _delete(db, what.before, what.keep)
+                if self._path.stat().st_size > what.most_bytes:
+                    quarter = db.execute(_OLDEST_QUARTER).fetchone()
+                    if quarter:
+                        _delete(db, quarter[0], what.keep)
+                    db.execute("VACUUM")  # only this gives the room back
+        except (sqlite3.Error, OSError) as error:
+            log.error("journal %s cannot be pruned: %s", self._path, error)  # noqa: TRY400
+
+
+def _delete(db: sqlite3.Connection, before: float, keep: frozenset[str]) -> None:
+    with db:
+        db.execute("CREATE TEMP TABLE IF NOT EXISTS live (trace TEXT PRIMARY KEY)")
+        db.executemany("INSERT OR IGNORE INTO live VALUES (?)", [(trace,) for trace in keep])
+        db.execute("DELETE FROM decision WHERE at < ? AND trace NOT IN live", (before,))
+
+
+def _text(record: Decision | dict[str, object]) -> str:
+    return json.dumps(describe(record) if isinstance(record, Decision) else record)
 
 
 def describe(decision: Decision) -> dict[str, object]:
@@ -156,13 +220,25 @@ def traces_of(path: Path, job_id: str) -> list[str]:
     return [row[0] for row in _select(path, query, job_id)]
 
 
-def _select(path: Path, query: str, value: str) -> list[tuple[Any, ...]]:
+def records_since(path: Path, at: float, kinds: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Kind and record, as written, of the last 10,000 records of these kinds since ``at``.
+
+    Raises:
+        ServiceError: the journal cannot be read.
+    """
+    marks = ",".join("?" * len(kinds))
+    query = "SELECT kind, record FROM decision WHERE at >= ? "
+    query += f"AND kind IN ({marks}) ORDER BY at DESC LIMIT 10000"
+    return [(row[0], row[1]) for row in _select(path, query, at, *kinds)]
+
+
+def _select(path: Path, query: str, *values: str | float) -> list[tuple[Any, ...]]:
     try:
         if not path.exists():
             raise ServiceError(
                 f"no journal at {path}", "is 'hpcmgr serve' of this site running here?"
             )
         with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
-            return db.execute(query, (value,)).fetchall()
+            return db.execute(query, values).fetchall()
     except (sqlite3.Error, OSError) as error:
         raise ServiceError(f"journal {path}: {error}") from error

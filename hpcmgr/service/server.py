@@ -16,10 +16,11 @@ from typing import IO
 
 from hpcmgr.admit import Policy, decide
 from hpcmgr.errors import HpcmgrError, ServiceError, WireError
-from hpcmgr.service.binder import Binder
+from hpcmgr.service.binder import Binder, Shape, shape_of
 from hpcmgr.service.door import Door
 from hpcmgr.service.journal import Journal
 from hpcmgr.service.knowledge import Knowledge
+from hpcmgr.service.rebinder import Rebinder
 from hpcmgr.service.snapshot import Snapshot, devices_of
 from hpcmgr.service.wire import (
     MAX_LINE,
@@ -29,6 +30,7 @@ from hpcmgr.service.wire import (
     encode,
     error_answer,
     hold_answer,
+    wants_cycle,
 )
 from hpcmgr.slurm.capability import why_unsupported
 from hpcmgr.slurm.reader import read_cluster
@@ -49,6 +51,9 @@ class Server:
         self._snapshot = Snapshot(settings.tentative, settings.snapshot_max_age)
         self._journal = Journal(settings.state_dir / "journal.sqlite")
         self._binder = Binder(policy, self._snapshot, self._journal)
+        self._rebinder = Rebinder(policy, self._snapshot, self._journal)
+        self._wake = asyncio.Event()
+        self._shape: Shape = ()
         self._door = Door(policy, self._snapshot, settings.state_dir / "journal.sqlite")
         self._knowledge = Knowledge(policy.site, policy.library)
         self._stop = asyncio.Event()
@@ -62,7 +67,7 @@ class Server:
         server = await asyncio.start_unix_server(
             self._client, sock=_listen(self._settings.socket), limit=MAX_LINE
         )
-        tasks = [asyncio.create_task(self._refresh())]
+        tasks = [asyncio.create_task(self._refresh()), asyncio.create_task(self._rebind())]
         if self._settings.door:
             tasks.append(asyncio.create_task(self._door.serve(self._settings.door)))
         try:
@@ -80,8 +85,10 @@ class Server:
         try:
             async with asyncio.timeout(_CLIENT_SECONDS):
                 line = await _read_line(reader)
+            answer = await self._cycle_now() if wants_cycle(line) else None
+            async with asyncio.timeout(_CLIENT_SECONDS):
                 if line:
-                    writer.write(encode(self._answer(line)))
+                    writer.write(encode(answer or self._answer(line)))
                     await writer.drain()
         except (TimeoutError, ConnectionError, asyncio.IncompleteReadError):
             pass  # the shim has given up or never spoke; it knows what to do
@@ -129,6 +136,7 @@ class Server:
                 log.exception("refresh failed")
             else:
                 self._complain("")
+                self._look_at_shape()
             spent = time.monotonic() - started
             await asyncio.sleep(max(0.1, self._settings.refresh - spent))
 
@@ -140,6 +148,45 @@ class Server:
             raise ServiceError(unsupported)
         self._snapshot.swap(view)
         self._binder.bind_held()
+
+    def _look_at_shape(self) -> None:
+        """Devices that went out of service free their jobs at once."""
+        current = self._snapshot.current()
+        shape = shape_of(current[0]) if current else ()
+        if self._shape and shape != self._shape:
+            self._wake.set()
+        self._shape = shape
+
+    async def _rebind(self) -> None:
+        """Cycles of late binding; a long one is followed by a longer pause."""
+        rules, failing = self._policy.site.rebind, ""
+        await asyncio.to_thread(self._rebinder.prepare)
+        while True:
+            started, why = time.monotonic(), ""
+            try:
+                await asyncio.to_thread(self._rebinder.run, moving=rules.enabled)
+            except HpcmgrError as error:
+                why = error.message
+            except Exception:
+                log.exception("late binding failed")
+            if why and why != failing:
+                log.warning("late binding: %s", why)
+            failing = why
+            spent = time.monotonic() - started
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), max(rules.interval, 10 * spent) - spent)
+            self._wake.clear()
+
+    async def _cycle_now(self) -> dict[str, object]:
+        """For ``hpcmgr rebind``: one cycle, and what it did."""
+        try:
+            cycle = await asyncio.to_thread(self._rebinder.run, moving=True)
+        except HpcmgrError as error:
+            return {"error": error.message}
+        except Exception:
+            log.exception("late binding failed")
+            return {"error": "the service failed; its log says why"}
+        return {"jobs": list(cycle.rows())}
 
     def _complain(self, text: str) -> None:
         """Say once that Slurm cannot be read, and once that it can again."""

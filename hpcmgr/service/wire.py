@@ -61,6 +61,17 @@ def decode(line: bytes) -> Submission:
         raise WireError(str(error)) from error
 
 
+def wants_cycle(line: bytes) -> bool:
+    """Whether the line asks for a cycle of late binding, as ``hpcmgr rebind`` does."""
+    if b'"op":"rebind"' not in line:
+        return False
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(data, dict) and data.get("op") == "rebind" and data.get("v") == VERSION
+
+
 def encode(answer: dict[str, object]) -> bytes:
     """An answer line."""
     return json.dumps({"v": VERSION, **answer}, separators=(",", ":")).encode() + b"\n"

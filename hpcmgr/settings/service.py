@@ -20,6 +20,10 @@ class Service(Section):
     [door.md](door.md)."""
     state_dir: Path = Path("/var/lib/hpcmgr/service")
     """Where the journal lies."""
+    journal_days: int = Field(180, ge=1)
+    """Days after which the journal forgets; records of jobs that wait or run are kept."""
+    journal_mib: int = Field(2048, ge=16)
+    """Size (MiB) over which the journal forgets its oldest quarter; likewise."""
     refresh: float = Field(2.0, gt=0)
     """Seconds between two looks at Slurm."""
     inventory_refresh: float = Field(60.0, gt=0)

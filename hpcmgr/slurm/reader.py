@@ -13,6 +13,7 @@ from hpcmgr.slurm.preemption import QOS, Controller, parse_config, parse_qos
 from hpcmgr.slurm.state import (
     SQUEUE,
     ClusterState,
+    parse_gpu_defaults,
     parse_nodes,
     parse_partitions,
     parse_pending,
@@ -37,6 +38,7 @@ def read_cluster(now: float, runner: Runner = run, *, pending: bool = True) -> C
         reservations=tuple(
             parse_reservations(runner("scontrol", "-o", "show", "reservations").stdout)
         ),
+        gpu_defaults=parse_gpu_defaults(runner("scontrol", "show", "config").stdout),
     )
 
 

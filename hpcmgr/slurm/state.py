@@ -105,13 +105,15 @@ class PendingJob:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition; ``nodes`` is not needed since each node names its partitions. ``tier`` and
+    """A partition; ``nodes`` is not needed since each node names its partitions. ``gpu_defaults``:
+    CPUs and memory (MiB) that a job gets for a device if it says nothing, 0: none. ``tier`` and
     ``preempt_mode``: whose jobs may stop whose, where the site lets partitions decide."""
 
     name: str
     default: bool = False
     up: bool = True
     exclusive: bool = False
+    gpu_defaults: tuple[int, int] = (0, 0)
     tier: int = 1
     preempt_mode: str = "OFF"
 
@@ -131,7 +133,7 @@ class Reservation:
 @dataclass(frozen=True, slots=True)
 class ClusterState:
     """All of it, as of ``taken`` (time.monotonic of the reader's machine). ``reservations``: those
-    that can be seen; some sites hide them."""
+    that can be seen; some sites hide them. ``gpu_defaults`` hold where a partition has none."""
 
     taken: float
     release: str
@@ -139,6 +141,7 @@ class ClusterState:
     partitions: tuple[Partition, ...] = ()
     pending: tuple[PendingJob, ...] = ()
     reservations: tuple[Reservation, ...] = ()
+    gpu_defaults: tuple[int, int] = (0, 0)
 
     @property
     def default_partition(self) -> str | None:
@@ -304,6 +307,15 @@ def _known(text: str) -> str:
     return "" if text in {"(null)", "N/A", "none"} else text
 
 
+def parse_gpu_defaults(text: str) -> tuple[int, int]:
+    """DefCpuPerGPU and DefMemPerGPU (MiB) of a partition's record, or of ``scontrol show config``;
+    0 where they are not set."""
+    found = re.search(r"JobDefaults\s*=\s*(\S+)", text)
+    pairs = dict(re.findall(r"(Def\w+)=(\d+)", found[1])) if found else {}
+    by_name = {name.lower(): int(value) for name, value in pairs.items()}
+    return by_name.get("defcpupergpu", 0), by_name.get("defmempergpu", 0)
+
+
 def parse_partitions(text: str) -> Iterable[Partition]:
     """Records of ``scontrol -o show partitions``."""
     for line in text.splitlines():
@@ -316,6 +328,7 @@ def parse_partitions(text: str) -> Iterable[Partition]:
                 # From 26.05 on Exclusive=NODE, before OverSubscribe=EXCLUSIVE.
                 exclusive=record.get("OverSubscribe") == "EXCLUSIVE"
                 or "NODE" in record.get("Exclusive", ""),
+                gpu_defaults=parse_gpu_defaults(line),
                 tier=_number(record.get("PriorityTier"), 1),
                 preempt_mode=record.get("PreemptMode", "OFF"),
             )

@@ -97,8 +97,11 @@ def find_candidates(
     wanted = read_wanted(fields, selection.job_class.features, view)
     # Slurm 26.05 lets such a job wait for ever, asked directly too.
     spread = ask.per_task and fields.number("min_nodes") is None
+    defaults = view.gpu_defaults(fields.string("partition"))
     return [
-        _candidate(ask, asked, wanted, selection, profile, pools, rule, spread=spread)
+        _candidate(
+            ask, asked, wanted, selection, profile, pools, rule, spread=spread, defaults=defaults
+        )
         for profile, pools in view.types
     ]
 
@@ -113,6 +116,7 @@ def _candidate(
     rule: int,
     *,
     spread: bool,
+    defaults: tuple[int, int],
 ) -> Candidate:
     refused = selection.allows(profile)
     if refused:
@@ -122,7 +126,7 @@ def _candidate(
         return Candidate(profile, refused=count)
     if spread and profile.gres.name != "gpu":
         return Candidate(profile, refused="per task it needs a number of nodes (-N)")
-    need = asked.need(*device_needs(selection.job_class, profile, count))
+    need = asked.need(*device_needs(selection.job_class, profile, count, defaults))
     per_node = count * (asked.together if ask.per_task else 1)
     versions = selection.job_class.needs.get(profile.runtime, "")
     devices = Devices(profile.gres_key, per_node, profile.runtime, versions)
@@ -150,10 +154,13 @@ def unsure_notes(able: Able, devices: Sequence[Devices]) -> tuple[str, ...]:
     return (text("unsure", needs=needs, nodes=able.unsure),)
 
 
-def device_needs(job_class: JobClass, profile: DeviceProfile, count: int) -> tuple[int, int]:
-    """CPUs and memory (MiB) that the class, or else the profile, sets for ``count`` devices."""
-    cpus = job_class.cpus_per_device or profile.cpus_per_device or 0
-    memory = job_class.mem_per_device_mib or profile.mem_per_device_mib or 0
+def device_needs(
+    job_class: JobClass, profile: DeviceProfile, count: int, defaults: tuple[int, int] = (0, 0)
+) -> tuple[int, int]:
+    """CPUs and memory (MiB) that the class, or else the profile, sets for ``count`` devices; else
+    Slurm's own ``defaults``, which know the name gpu alone: an NPU job had one CPU."""
+    cpus = job_class.cpus_per_device or profile.cpus_per_device or defaults[0]
+    memory = job_class.mem_per_device_mib or profile.mem_per_device_mib or defaults[1]
     return cpus * count, memory * count
 
 

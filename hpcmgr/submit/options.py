@@ -22,7 +22,7 @@ def options_of(
 ) -> tuple[Option, ...]:
     """Types that the job may have, best liked first.
 
-    ``speeds`` by profile, of one device, all on one scale; without a type's speed its units count.
+    ``speeds`` by profile, of one device, all on one scale.
     ``enforced``: the job's enforce-binding, which stays: a type for which it does not hold is none.
     """
     able = [
@@ -32,7 +32,6 @@ def options_of(
         and not c.beside  # a template is looked at once, at its submission
         and not late_binding(c, fields, release, enforced=enforced, exclusive=exclusive).why_not
     ]
-    measured = all(c.profile.name in speeds for c in able)
     return tuple(
         Option(
             gres=c.gres,
@@ -40,7 +39,7 @@ def options_of(
             pools=c.pools,
             cpus=c.need.cpus,
             memory=c.need.memory_mib,
-            speed=c.devices * speeds[c.profile.name] if measured else float(max(1, c.units)),
+            speed=c.devices * speeds[c.profile.name],
             out=c.waits,
             candidate=c,
         )

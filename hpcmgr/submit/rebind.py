@@ -86,7 +86,7 @@ def plan_moves(
     left = rules.moves_per_minute if most is None else most
     cycle = _Cycle(rules, now, Room(nodes, closed), running)
     verdicts = []
-    for job in sorted(waiting, key=lambda j: (-j.priority, j.since, j.job_id)):
+    for job in sorted(waiting, key=lambda j: (-j.priority, j.since, len(j.job_id), j.job_id)):
         verdict = cycle.judge(job, may_move=left > 0)
         left -= verdict.to is not None
         cycle.commit(verdict)

@@ -1,8 +1,8 @@
 """What admin_comment keeps of a request, so that it can be bound once more later.
 
 Slurm's own record cannot tell what its user gave from what was set for him, and the original
-request is gone from it. Fields that a user may still change (partition, nodes, features, lists of
-nodes) are read from the job as it is by then.
+request is gone from it. Fields that a user may still change (partition, account, nodes) are read
+from the job as it is by then.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ _KEPT = (
     "min_mem_per_node", "min_nodes", "ntasks_per_node", "ntasks_per_socket", "num_tasks",
     "pn_min_cpus", "shared", "sockets_per_node", "threads_per_core",
 )  # fmt: skip
+_WORDS = ("exc_nodes", "features")
+"""To these the class and the device type add; the rest of the job's words is read as it is."""
 _BITS = ENFORCE_BIND | NTASKS_SET | DISABLE_BIND
 
 
@@ -35,7 +37,8 @@ def remember(ask: Ask, fields: JobFields) -> dict[str, object]:
     bits = (fields.number("bitflags") or 0) & _BITS
     if bits:
         given["bitflags"] = bits
-    kept: dict[str, object] = {"given": given}
+    words = {name: text for name in _WORDS if (text := fields.string(name))}
+    kept: dict[str, object] = {"given": {**given, **words}}
     if ask.others:
         kept["others"] = list(ask.others)
     return kept

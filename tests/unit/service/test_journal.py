@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sqlite3
 import time
 from pathlib import Path
 
@@ -73,3 +75,29 @@ def test_a_journal_that_is_deleted_comes_back_private(tmp_path: Path) -> None:
         os.umask(before)
 
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_it_forgets_what_is_old_and_keeps_what_lives(tmp_path: Path) -> None:
+    """By age: the old record of a job that still waits stays. By size: the oldest quarter goes."""
+    path = tmp_path / "journal.sqlite"
+    journal = Journal(path)
+    for name in ("t-0001", "t-0002", "t-0003"):
+        journal.note(name, kind="move", request="compute:8", record={"messages": [name]})
+    journal.close()
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE decision SET at = 5 WHERE trace != 't-0003'")
+
+    journal = Journal(path)
+    journal.prune(100.0, 1 << 30, frozenset({"t-0002"}))
+    journal.close()
+    assert [len(list(read(path, trace=f"t-000{i}"))) for i in (1, 2, 3)] == [0, 1, 1]
+
+    journal = Journal(path)
+    for number in range(8):
+        journal.note(f"s-000{number}", kind="move", request="", record={"text": "x" * 9000})
+    journal.prune(0.0, 1 << 10, frozenset({"t-0002"}))
+    journal.close()
+    assert list(read(path, trace="s-0007"))
+    assert not list(read(path, trace="t-0003"))
+    assert list(read(path, trace="t-0002"))
+    assert path.stat().st_size < 200 << 10
