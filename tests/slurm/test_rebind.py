@@ -283,7 +283,7 @@ def test_with_slurms_own_defaults_for_gpus(site: ReferenceSite) -> None:
     """DefCpuPerGPU knows no NPU: it is written into the job as plain CPUs of a device of any name,
     so the job can move. DefMemPerGPU cannot be kept out of a GPU job: that one stays, and says why.
     """
-    set_defaults(site, "DefCpuPerGPU=2")
+    set_defaults(site, "DefCpuPerGPU=2\\nDefMemPerCPU=16")
     jobs = waiting(site, jobs=16)
     cycle(site)
     for job in jobs:
