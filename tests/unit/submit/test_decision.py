@@ -586,3 +586,21 @@ def test_what_is_granted_always_covers_what_was_asked(
     assert best.vram_gib >= vram
     assert best.devices <= state.nodes[0].gres[best.gres]
     assert best.devices <= max(-(-units // 8), -(-vram // 40))
+
+
+def test_slurms_defaults_for_gpus_hold_for_every_device() -> None:
+    """DefCpuPerGPU=2 of the cluster, DefMemPerGPU=100 of the partition; the profile's own win."""
+    state = replace(
+        MIXED,
+        gpu_defaults=(2, 0),
+        partitions=(Partition("main", default=True, gpu_defaults=(0, 100)),),
+    )
+    own = policy(A100, ASCEND.model_copy(update={"cpus_per_device": 6}))
+
+    gpu = submit(state, RULES, "compute:gpu:8").rewrite
+    npu = submit(state, own, "compute:npu:8").rewrite
+
+    assert gpu is not None
+    assert npu is not None
+    assert (gpu.set["cpus_per_task"], gpu.set["min_mem_per_node"]) == (2, 100)
+    assert (npu.set["cpus_per_task"], npu.set["min_mem_per_node"]) == (6, 100)
