@@ -306,6 +306,7 @@ def set_defaults(site: ReferenceSite, lines: str) -> None:
     site.write_site(profiles={"override": {}})
     site.stop_service()
     site.run(["scancel", "-u", "alice"], check=True)
+    site.run(["scontrol", "update", "NodeName=npu01,npu02", "State=RESUME"])
     site.restart_slurm()
     site.start_service()
     site.close_breaker()
