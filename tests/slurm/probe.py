@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from lightcluster.probe import LOOK, Seen, allocation, cpu_ids, indices, parse, sockets
 from lightcluster.site import ReferenceSite
 
 __all__ = [
-    "LOOK", "Job", "Seen", "allocation", "cpu_ids", "indices", "parse", "run_job", "sockets",
-    "submit",
+    "LOOK", "Job", "Seen", "allocation", "cpu_ids", "expand_files", "indices", "parse", "run_job",
+    "sockets", "submit",
 ]  # fmt: skip
 
 
@@ -45,3 +46,9 @@ def run_job(site: ReferenceSite, *options: str, body: str = "", user: str = "ali
     job = Job(job_id, said, *allocation(site, job_id), parse(site.run(["cat", output]).stdout))
     site.run(["scancel", job_id])
     return job
+
+
+def expand_files(text: str) -> list[str]:
+    """``/dev/x[0-1]`` → its files; a device's own files stay together."""
+    found = re.fullmatch(r"(.*)\[(\d+)-(\d+)\]", text)
+    return [f"{found[1]}{n}" for n in range(int(found[2]), int(found[3]) + 1)] if found else [text]

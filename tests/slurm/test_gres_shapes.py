@@ -21,9 +21,10 @@ from lightcluster.errors import WaitError
 from lightcluster.probe import cpu_ids, indices
 from lightcluster.testing import require
 from tests.conftest import HERE
+from tests.slurm.probe import expand_files
 
 RELEASES = os.environ.get("HPCMGR_SLURM", "24.11,26.05").split(",")
-MACHINES = {"lnk01": "t4x4", "mps01": "t4x4", "shd01": "t4x4", "numa01": "npu8"}
+MACHINES = {"lnk01": "t4x4", "mps01": "t4x4", "shd01": "t4x4", "numa01": "npu8", "cpx01": "cpx1"}
 NUMA = "numa_node_as_socket"
 
 pytestmark = pytest.mark.slurm
@@ -180,6 +181,22 @@ def test_a_share_of_mps_is_told_in_percent(cluster: LightCluster) -> None:
     assert "HPCMGR_GRES=gpu:t4\n" in done.stdout
 
 
+def test_partitions_of_a_gpu_are_devices(cluster: LightCluster) -> None:
+    """CPX: a job opens the two nodes of its own partition, though all have one PCI function."""
+    tries = (
+        "for f in /dev/dri/*; do (exec 3<$f) 2>&1 | grep -q 'not permitted' || echo open $f; done"
+    )
+    done = cluster.run(
+        ["srun", "-n1", "-w", "cpx01", "--gres=gpu:mi300x_cpx:1", "sh", "-c", f"env; {tries}"],
+        user="alice", check=True,
+    )  # fmt: skip
+    opened = {line.split()[1] for line in done.stdout.splitlines() if line.startswith("open ")}
+
+    assert opened == {"/dev/dri/card1", "/dev/dri/renderD128"}
+    assert "ROCR_VISIBLE_DEVICES=0\n" in done.stdout
+    assert "HPCMGR_PROFILE=mi300x-cpx\n" in done.stdout
+
+
 def test_numa_nodes_are_sockets(cluster: LightCluster) -> None:
     """Four of four cores, with two NPUs each; the others' sockets are as they were."""
     shown = cluster.run(["scontrol", "-o", "show", "node", "numa01"]).stdout
@@ -258,7 +275,12 @@ def test_slurmd_reads_what_was_planned(cluster: LightCluster, seed: int) -> None
 
     assert done.returncode == 0, text
     assert not re.search(r"\b(error|fatal)\b", text, re.IGNORECASE), text
-    assert [(t, f, c) for name, t, _, f, c in records if name == "gpu"] == [
+    assert [
+        (type_, file, cores)
+        for name, type_, _, files, cores in records
+        if name == "gpu"
+        for file in expand_files(files)
+    ] == [
         (d.profile.gres.type, ",".join(d.files), "0-7" if d.socket == 0 else "8-15")
         for d in node.devices
     ]

@@ -15,7 +15,7 @@ from hpcmgr.profile import load_library
 from hpcmgr.settings import Site
 from lightcluster.site import HOSTS, ReferenceSite
 from lightcluster.testing import require
-from tests.slurm.probe import indices, parse, run_job, submit
+from tests.slurm.probe import expand_files, indices, parse, run_job, submit
 
 RELEASES = os.environ.get("HPCMGR_SLURM", "24.11,26.05").split(",")
 MACHINES = {"mig01": "mig4", "vnpu01": "vnpu2", "t401": "t4x4"}
@@ -88,12 +88,6 @@ def test_slurmd_counts_what_was_planned(site: ReferenceSite, node: str) -> None:
     shown = site.run(["scontrol", "-o", "show", "node", node]).stdout
     assert " State=IDLE " in shown
     assert "Reason=" not in shown
-
-
-def expand_files(text: str) -> list[str]:
-    """``/dev/x[0-1]`` → its files; a device's own files stay together."""
-    found = re.fullmatch(r"(.*)\[(\d+)-(\d+)\]", text)
-    return [f"{found[1]}{n}" for n in range(int(found[2]), int(found[3]) + 1)] if found else [text]
 
 
 def test_a_job_with_a_slice_opens_its_own_files_only(site: ReferenceSite) -> None:

@@ -39,7 +39,7 @@ def plan(*inventories: NodeInventory, site: Site | None = None) -> ClusterPlan:
 
 
 @pytest.mark.parametrize(
-    "name", ["arc4", "gaudi8", "mi300x8", "mig4", "mixed", "npu8", "t4x4", "vnpu2"]
+    "name", ["arc4", "cpx1", "gaudi8", "mi300x8", "mig4", "mixed", "npu8", "t4x4", "vnpu2"]
 )
 def test_recorded_machines_are_rendered_byte_for_byte(
     name: str, hosts: Path, golden: Callable[[str, str], None]
