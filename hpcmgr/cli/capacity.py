@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from hpcmgr.capacity import Picture
+    from hpcmgr.capacity import Picture, Scope
     from hpcmgr.capacity.view import By
 
 
@@ -115,9 +116,9 @@ class _View:
 
     def look(self, *, pending: bool = False) -> Picture:
         """Ask Slurm; ``pending``: for the queue as admission reads it."""
-        from hpcmgr.capacity import Scope, take
+        from hpcmgr.capacity import take
 
-        scope = Scope(every_node=self._everything)
+        scope = _scope(everything=self._everything)
         return take(self.site, self.library, scope=scope, details=self._details, pending=pending)
 
     def data(self, picture: Picture) -> dict[str, Any]:
@@ -132,6 +133,28 @@ class _View:
 
         data = self.data(self.look())
         return drawn(sections(data, self.by), "\n".join(heading(data)), width)
+
+
+def _scope(*, everything: bool) -> Scope:
+    """Of an ordinary user what he may use; of root, or with --all, everything."""
+    import grp
+    import pwd
+
+    from hpcmgr.capacity import Scope
+    from hpcmgr.capacity.scope import scope_of
+
+    uid = os.getuid()
+    if everything or uid == 0:
+        return Scope(every_node=everything)
+    try:
+        user = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return Scope()
+    groups = []
+    for gid in {os.getgid(), *os.getgroups()}:
+        with contextlib.suppress(KeyError):
+            groups.append(grp.getgrgid(gid).gr_name)
+    return scope_of(user, groups)
 
 
 def _fit(view: _View, text: str, chosen: list[str]) -> int:

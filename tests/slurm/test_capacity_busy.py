@@ -52,15 +52,22 @@ def _what_slurm_does_not_tell(types: dict[str, dict[str, dict[str, int]]]) -> No
     }  # fmt: skip
 
 
-@pytest.fixture(name="preempting")
-def _preempting(site: ReferenceSite) -> Iterator[ReferenceSite]:
-    """QOS high may stop jobs of QOS normal; alice may use it."""
+CHANGES = """
+PreemptType=preempt/qos
+PreemptMode=REQUEUE
+PartitionName=other Nodes=t401 AllowAccounts=biology State=UP
+"""
+
+
+@pytest.fixture(name="changed")
+def _changed(site: ReferenceSite) -> Iterator[ReferenceSite]:
+    """QOS high may stop jobs of QOS normal; alice may use it. A partition is for others."""
     conf = site.controller.read("/etc/slurm/slurm.conf")
     for line in (
         "add qos high preempt=normal", "modify user alice set qos=normal,high",
     ):  # fmt: skip
         site.run(["sacctmgr", "-i", *line.split()], check=True)
-    site.write_conf({"slurm.conf": f"{conf}\nPreemptType=preempt/qos\nPreemptMode=REQUEUE\n"})
+    site.write_conf({"slurm.conf": conf + CHANGES})
     site.restart_daemon("slurmctld")
     site.wait_nodes_idle()
     try:
@@ -74,10 +81,12 @@ def _preempting(site: ReferenceSite) -> Iterator[ReferenceSite]:
         site.wait_nodes_idle()
 
 
-def test_what_preemption_is_said_to_free_can_be_had(preempting: ReferenceSite) -> None:
+def test_preemption_frees_what_is_said_and_a_user_sees_his_partitions(
+    changed: ReferenceSite,
+) -> None:
     """All 8 NPUs of npu01 are held by a normal job: a job of QOS high for all of them starts, one
     of QOS normal does not."""
-    site = preempting
+    site = changed
     low = submit(site, "--gres=npu:ascend910b3:8", "-w", "npu01", user="bob").split("\n")[0]
     site.wait_job(low, ["RUNNING"], 30)
     npu = {each["gres"]: each for each in told(site)["types"]}["npu:ascend910b3"]
@@ -93,6 +102,17 @@ def test_what_preemption_is_said_to_free_can_be_had(preempting: ReferenceSite) -
     site.wait_job(normal, ["PENDING"], 5)
     npu = {each["gres"]: each for each in told(site)["types"]}["npu:ascend910b3"]
     assert npu["preemptable"]["devices"] == 0
+
+    # Whose partition it is not, does not see it, unless he asks for all.
+    def partitions(*options: str, user: str = "alice") -> list[str]:
+        done = site.run(["hpcmgr", "capacity", "--json", "--by=partition", *options], user=user,
+                        check=True)  # fmt: skip
+        return sorted(each["name"] for each in json.loads(done.stdout)["partitions"])
+
+    assert partitions() == ["main"]
+    assert partitions("--all") == partitions(user="root") == ["main", "other"]
+    said = site.run(["hpcmgr", "capacity"], user="alice").stderr
+    assert "what alice may use: partition main (--all: everything)" in said
 
 
 def test_fit_tells_the_start_as_slurm_does_and_without_the_service(site: ReferenceSite) -> None:
