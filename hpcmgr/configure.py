@@ -5,11 +5,13 @@ Sources find, the inventory is canonical, profiles decide, renderers only write.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from hpcmgr.discovery import Host, discover
 from hpcmgr.errors import CommandError, InventoryError
 from hpcmgr.fabric import load_scan
 from hpcmgr.inventory import NodeInventory
-from hpcmgr.inventory.store import load_all
+from hpcmgr.inventory.store import load_all, load_each
 from hpcmgr.plan import ClusterPlan, NodePlan, make_plan
 from hpcmgr.profile import ProfileLibrary, load_library
 from hpcmgr.render import render_cluster, render_node
@@ -49,18 +51,29 @@ def inventories_of(site: Site) -> dict[str, NodeInventory]:
     """
     inventories = load_all(site.inventory)
     if not inventories:
-        raise InventoryError(
-            f"no inventory in {site.inventory}",
-            "run 'hpcmgr sync' on the nodes, or set 'inventory' in site.yaml",
-        )
+        raise _none(site)
     return inventories
 
 
 def cluster_plan(site: Site) -> ClusterPlan:
     """The plan of all nodes that have published an inventory."""
-    inventories = inventories_of(site)
+    plan = plan_of(load_each(site.inventory), site)
+    if not plan.nodes:
+        raise _none(site)
+    return plan
+
+
+def plan_of(inventories: Iterable[NodeInventory], site: Site) -> ClusterPlan:
+    """The plan of these nodes."""
     scan = load_scan(site.topology.scan) if site.topology.scan else None
-    return make_plan(inventories.values(), library_of(site), site, scan, _release_of(site))
+    return make_plan(inventories, library_of(site), site, scan, _release_of(site))
+
+
+def _none(site: Site) -> InventoryError:
+    return InventoryError(
+        f"no inventory in {site.inventory}",
+        "run 'hpcmgr sync' on the nodes, or set 'inventory' in site.yaml",
+    )
 
 
 def _release_of(site: Site) -> Release:

@@ -118,13 +118,18 @@ def make_plan(
     Raises:
         PlanError: an inventory of this node cannot be planned (says which node and why).
     """
-    ordered = sorted(inventories, key=lambda i: i.node)
-    nodes = tuple(_plan_node(inventory, library, site) for inventory in ordered)
+    nodes: list[NodePlan] = []
+    kept: dict[str, NodeInventory] = {}
+    for inventory in inventories:
+        nodes.append(_plan_node(inventory, library, site))
+        if scan is not None:  # else none need be held: there may be 10,000
+            kept[inventory.node] = inventory
+    nodes.sort(key=lambda node: node.name)
     devices = [device for node in nodes for device in node.devices]
     names = {d.profile.gres.name for d in devices}
     names |= {d.sharing.name for d in devices if d.sharing is not None}
-    fabric = plan_fabric(site, scan, {inventory.node: inventory for inventory in ordered})
-    return ClusterPlan(nodes, site, tuple(sorted({*names, *NEUTRAL})), fabric, release)
+    fabric = plan_fabric(site, scan, dict(sorted(kept.items())))
+    return ClusterPlan(tuple(nodes), site, tuple(sorted({*names, *NEUTRAL})), fabric, release)
 
 
 def _plan_node(inventory: NodeInventory, library: ProfileLibrary, site: Site) -> NodePlan:

@@ -7,35 +7,48 @@ and not told the daemons. On a node with jobs on its devices that could move a d
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
 
-from hpcmgr.apply.layout import expected_gres
+from hpcmgr.apply.layout import NodeLayout, expected_gres, layouts
 from hpcmgr.apply.live import LiveCluster, LiveNode
+from hpcmgr.apply.memory import SLACK_S, Memory, started_at
 from hpcmgr.apply.workplace import checksum
 from hpcmgr.plan import NEUTRAL
 from hpcmgr.slurm.capability import Release
-from hpcmgr.verify.configuration import read_configuration
+from hpcmgr.verify.configuration import FRAGMENT, GRES_FRAGMENT, read_configuration
 
-_FILES = ("hpcmgr.conf", "gres.conf")
-_SLACK_S = 2.0
-"""Times of slurmd count in whole seconds, and clocks differ."""
+_FILES = (FRAGMENT, "gres.conf", GRES_FRAGMENT)
 
 
 def not_in_force(
-    conf_dir: Path, live: LiveCluster, installed: Mapping[str, str], release: Release
+    conf_dir: Path,
+    live: LiveCluster,
+    installed: Mapping[str, str],
+    release: Release,
+    memory: Memory | None = None,
 ) -> dict[str, str]:
     """Why each node does not run with the files of ``conf_dir``; nodes that do are not in it."""
-    expected = expected_gres(read_configuration(conf_dir, release))
+    current = read_configuration(conf_dir, release)
+    expected, laid = expected_gres(current), layouts(current)
     changed = _changed_since(conf_dir, installed)
+    known = memory.of(live) if memory else {}
     found: dict[str, str] = {}
     for name, node in live.nodes.items():
         if node.away or node.invalid or name not in expected:
             continue
-        why = _other_counts(node, expected[name]) or _older(node, changed)
+        if name in known:
+            why = _moved(known[name], laid[name]) or _other_counts(node, expected[name])
+        else:
+            why = _other_counts(node, expected[name]) or _older(node, changed)
         if why:
             found[name] = why
     return found
+
+
+def _moved(before: NodeLayout, now: NodeLayout) -> str:
+    if before.moves_devices(now) or before.moves_cores(now):
+        return "its lines were changed after its slurmd had read them"
+    return ""
 
 
 def _changed_since(conf_dir: Path, installed: Mapping[str, str]) -> dict[str, float]:
@@ -60,11 +73,8 @@ def _other_counts(node: LiveNode, counts: Mapping[str, int]) -> str:
 
 
 def _older(node: LiveNode, changed: Mapping[str, float]) -> str:
-    if node.started is None:
+    started = started_at(node.started)
+    if not started:
         return ""
-    try:
-        started = datetime.strptime(node.started, "%Y-%m-%dT%H:%M:%S").timestamp()
-    except ValueError:
-        return ""
-    late = [name for name, written in changed.items() if written > started + _SLACK_S]
+    late = [name for name, written in changed.items() if written > started + SLACK_S]
     return f"{', '.join(late)} changed after its slurmd had read it" if late else ""

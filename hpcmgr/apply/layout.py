@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hpcmgr.slurm.state import without_share_types
-from hpcmgr.verify.configuration import Configuration, GresRecord, Node
+from hpcmgr.verify.configuration import ENV_FLAGS, Configuration, GresRecord, Node
+from hpcmgr.verify.values import format_cores, parse_cores
 
 Item = tuple[str, ...]
 
-_SHAPE = ("boards", "sockets", "socketsperboard", "corespersocket", "threadspercore", "cpus",
-          "procs", "corespeccount", "cpuspeclist", "nodeaddr", "nodehostname", "port")  # fmt: skip
+_MACHINE = ("boards", "sockets", "socketsperboard", "corespersocket", "threadspercore")
+_SHAPE = (*_MACHINE, "cpus", "procs", "corespeccount", "cpuspeclist", "nodeaddr", "nodehostname",
+          "port")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,8 @@ def _layout(
 ) -> NodeLayout:
     counted = _count_only(records)
     devices: list[Item] = []
-    detect = configuration.autodetect_by_node.get(node.name, configuration.autodetect)
-    if detect and detect != "off":
+    detect = configuration.detection(node.name)
+    if detect:
         devices.append(("", "autodetect", detect))
     devices += [
         (item.name, "gres", item.type or "", str(item.number))
@@ -68,10 +70,25 @@ def _layout(
     devices.sort(key=lambda item: item[0])
     return NodeLayout(
         devices=tuple(devices),
-        shape=tuple((key, node.keys[key]) for key in _SHAPE if key in node.keys),
+        shape=_shape(node),
         line=tuple(sorted(node.keys.items())),
         counts=tuple(sorted((r.name, str(r.count)) for r in records if r.name in counted)),
     )
+
+
+def _shape(node: Node) -> tuple[Item, ...]:
+    """Cores and address; two ways to write the same are one."""
+    keys = {key: node.keys[key] for key in _SHAPE if key in node.keys}
+    machine = node.machine
+    if machine and keys.get("boards", "1") == "1":
+        keys = {key: value for key, value in keys.items() if key not in _MACHINE}
+        keys["machine"] = machine.synthetic
+        cpus = str(machine.cores * machine.threads_per_core)
+        keys = {k: v for k, v in keys.items() if k not in {"cpus", "procs"} or v != cpus}
+    for key in ("nodeaddr", "nodehostname"):
+        if keys.get(key) == node.name:
+            del keys[key]
+    return tuple(sorted(keys.items()))
 
 
 def _count_only(records: tuple[GresRecord, ...]) -> frozenset[str]:
@@ -81,7 +98,9 @@ def _count_only(records: tuple[GresRecord, ...]) -> frozenset[str]:
 
 
 def _device_items(record: GresRecord) -> list[Item]:
-    rest = (record.cores or "", ",".join(sorted(record.flags)), record.entry.get("links") or "")
+    # Variables of a step do not move its devices (seen on 24.11.5 and 26.05.5).
+    flags = sorted({flag.lower() for flag in record.flags} - ENV_FLAGS)
+    rest = (_same_cores(record.cores), ",".join(flags), record.entry.get("links") or "")
     kind = record.type or ""
     if record.files is None:
         return [(record.name, "record", kind, record.entry.text.partition("Name=")[2])]
@@ -90,12 +109,22 @@ def _device_items(record: GresRecord) -> list[Item]:
     return [(record.name, "device", kind, file, *rest) for file in record.files]
 
 
+def _same_cores(text: str | None) -> str:
+    try:
+        return format_cores(parse_cores(text)) if text else ""
+    except ValueError:
+        return text or ""
+
+
 def expected_gres(configuration: Configuration) -> dict[str, dict[str, int]]:
     """Counts that every node should register, by ``name:type``; of shares by name."""
-    return {name: without_share_types(_counts(node)) for name, node in configuration.nodes.items()}
+    return {
+        n: without_share_types(expected_counts(node)) for n, node in configuration.nodes.items()
+    }
 
 
-def _counts(node: Node) -> dict[str, int]:
+def expected_counts(node: Node) -> dict[str, int]:
+    """Counts of one node, by ``name:type``."""
     counts: dict[str, int] = {}
     for item in node.gres:
         key = f"{item.name}:{item.type}" if item.type else item.name

@@ -90,12 +90,15 @@ class LiveCluster:
         """Jobs that have the node."""
         return tuple(job for job in self.jobs if node in job.nodes)
 
+    def holds(self, node: str) -> bool:
+        """Whether a job has devices there, by slurmctld's own count."""
+        live = self.nodes.get(node)
+        return live is not None and live.holds_devices
+
     def devices_in_use(self, node: str) -> bool:
         """Whether moving the devices of ``node`` could harm a job. A job that is starting, ending
         or suspended counts whatever it holds: slurmctld's count may be behind or ahead of it."""
-        live = self.nodes.get(node)
-        held = live is not None and live.holds_devices
-        return held or any(job.state != "R" for job in self.jobs_on(node))
+        return self.holds(node) or any(job.state != "R" for job in self.jobs_on(node))
 
 
 def read_live(runner: Runner = run) -> LiveCluster:

@@ -10,13 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcmgr.apply.keep import keep_lines, same_but_lines
+from hpcmgr.apply.keep import keep_lines, lines_of, same_but_lines
 from hpcmgr.apply.layout import NodeLayout, layouts, same
 from hpcmgr.apply.live import Job, LiveCluster
+from hpcmgr.apply.memory import recall
 from hpcmgr.apply.workplace import FOLDER, Workplace
 from hpcmgr.errors import ApplyError
 from hpcmgr.slurm.capability import Release
-from hpcmgr.verify.configuration import Configuration, read_configuration
+from hpcmgr.verify.configuration import FRAGMENT, GRES_FRAGMENT, read_configuration
 
 SECRET = frozenset({".key", ".jwks", ".pem"})
 
@@ -92,12 +93,21 @@ def plan_change(
         ApplyError: the lines of a waiting node cannot be kept as they are.
     """
     current = read_configuration(place.conf_dir, release)
+    memory = recall(place.folder)
     before = layouts(current)
+    # Nodes whose lines were taken out of the site's own files since their slurmd read them.
+    taken = {n: x for n, x in (memory.of(live) if live else {}).items() if n not in before}
+    before |= taken
+    if live:
+        _insist_on_lines(before, live)
     with overlaid(place.conf_dir, wanted) as copy:
         after = layouts(read_configuration(copy, release))
     waiting = _waiting(before, after, live) if live else ()
     names = frozenset(w.node for w in waiting)
-    files = {**wanted, **_kept(wanted, current, names)}
+    rendered = _rendered(wanted)
+    lines = lines_of(current, sorted(names - taken.keys()), rendered)
+    lines |= {name: memory.lines[name] for name in sorted(names & taken.keys())}
+    files = {**wanted, **keep_lines(rendered, current, lines)}
     if names:
         with overlaid(place.conf_dir, files) as copy:
             after = layouts(read_configuration(copy, release))
@@ -109,8 +119,8 @@ def plan_change(
         for name, text in files.items()
         if (old := place.read(name)) != text
         # Lines that are kept may stand in another order, or be folded otherwise: no reason to
-        # bother the daemons.
-        and not (names and not touched and old is not None and same_but_lines(old, text))
+        # bother the daemons. Those that were taken out of the site's own files must be written.
+        and not (names and not (touched or taken) and old is not None and same_but_lines(old, text))
     )
     return Change(
         files=changes,
@@ -121,11 +131,21 @@ def plan_change(
     )
 
 
-def _kept(
-    wanted: Mapping[str, str], current: Configuration, names: frozenset[str]
-) -> dict[str, str]:
-    rendered = {n: t for n, t in wanted.items() if n in {"hpcmgr.conf", "gres.conf"}}
-    return keep_lines(rendered, current, names)
+def _rendered(wanted: Mapping[str, str]) -> dict[str, str]:
+    names = {FRAGMENT, "gres.conf", GRES_FRAGMENT}
+    return {name: text for name, text in wanted.items() if name in names}
+
+
+def _insist_on_lines(before: Mapping[str, NodeLayout], live: LiveCluster) -> None:
+    """A node that is in no file any more goes at the reconfigure, with its jobs."""
+    lost = [n for n in live.nodes if n not in before and (live.jobs_on(n) or live.holds(n))]
+    if lost:
+        raise ApplyError(
+            f"{', '.join(sorted(lost))}: jobs run there, but no file defines the node any more, "
+            "and nobody knows which devices it had in which order",
+            "put its lines back, wait for the jobs, or drain it; 'hpcmgr adopt --begin' before "
+            "lines are removed lets apply keep them",
+        )
 
 
 def _waiting(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import time
@@ -12,6 +13,7 @@ from hpcmgr.apply.force import not_in_force
 from hpcmgr.apply.hold import drain, may_drain, resume, still_ours
 from hpcmgr.apply.layout import expected_gres
 from hpcmgr.apply.live import LiveCluster, Runner, read_live
+from hpcmgr.apply.memory import recall, remember
 from hpcmgr.apply.plan import Change, Waiting, plan_change
 from hpcmgr.apply.settle import NodeOutcome, State, settle
 from hpcmgr.apply.shim import SCRIPT
@@ -92,7 +94,7 @@ class Applier:
         Raises:
             ApplyError: one of them has jobs on its devices.
         """
-        stale = not_in_force(self.place.conf_dir, live, self.place.installed(), self.release)
+        stale = self._not_in_force(live)
         busy = {name: why for name, why in stale.items() if live.devices_in_use(name)}
         if busy:
             raise ApplyError(
@@ -105,6 +107,13 @@ class Applier:
                 "they were, or wait for the jobs",
             )
         return stale
+
+    def remember(self, live: LiveCluster | None = None) -> None:
+        """Write down what nodes run with; only helps a later apply, so it may fail."""
+        with contextlib.suppress(OSError, CommandError, ApplyError):
+            live = live or read_live(self.runner)
+            current = read_configuration(self.place.conf_dir, self.release)
+            remember(self.place.folder, current, live, self._not_in_force(live))
 
     # --- a killed apply ---
 
@@ -231,7 +240,11 @@ class Applier:
                 return marker, change, live
 
     def _stale_nodes(self, live: LiveCluster) -> set[str]:
-        return set(not_in_force(self.place.conf_dir, live, self.place.installed(), self.release))
+        return set(self._not_in_force(live))
+
+    def _not_in_force(self, live: LiveCluster) -> dict[str, str]:
+        memory = recall(self.place.folder)
+        return not_in_force(self.place.conf_dir, live, self.place.installed(), self.release, memory)
 
     def _drain(self, marker: Marker, names: Iterable[str], live: LiveCluster) -> Marker:
         mine = [n for n in names if n in live.nodes and may_drain(live.nodes[n])]
@@ -292,6 +305,9 @@ class Applier:
             after, hint = self._take_back(staged, live, outcomes)
             return Result(False, after, change.waiting, change.touched, (), backup, why, hint)
         # From here on jobs may start: nothing is taken back any more.
+        if change.needs_reconfigure:
+            # Before nodes are resumed: they then count as not responding for a moment.
+            self.remember()
         if self._release(staged, live):
             self.place.clear_marker()
         self.place.prune(self.limits.backups)

@@ -43,8 +43,8 @@ def command(config: Path | None, dry_run: bool, yes: bool, drain_first: bool) ->
 
     site = load_site(config)
     place = Workplace(site.slurm.conf_dir)
-    applier, note = _applier(site, place)
-    if note:
+    applier, notes = _applier(site, place)
+    for note in notes:
         _tell(note)
     with _ended_cleanly():
         if dry_run:
@@ -57,13 +57,13 @@ def _tell(text: str) -> None:
     click.echo(f"hpcmgr: {text}", err=True)
 
 
-def _applier(site: Site, place: Workplace) -> tuple[Applier, str]:
-    """All that an apply needs, and what its administrator must do by hand (or nothing)."""
+def _applier(site: Site, place: Workplace) -> tuple[Applier, list[str]]:
+    """All that an apply needs, and what its administrator should know or do by hand."""
     from hpcmgr.apply import Applier
+    from hpcmgr.apply.beside import beside, insist_on_includes
     from hpcmgr.apply.shim import shim_files, wanted_files
     from hpcmgr.configure import cluster_plan
     from hpcmgr.errors import ApplyError
-    from hpcmgr.render import render_cluster
     from hpcmgr.slurm.capability import why_unsupported
     from hpcmgr.verify import Machine
 
@@ -74,6 +74,8 @@ def _applier(site: Site, place: Workplace) -> tuple[Applier, str]:
     if refusal:
         raise ApplyError(refusal, "upgrade Slurm")
     plan = cluster_plan(site)
+    rendered = beside(place.conf_dir, plan, release)
+    insist_on_includes(place.conf_dir, rendered.files)
     shim, note = wanted_files(place.conf_dir, place.installed(), shim_files())
     machines = {
         node.name: Machine(node.sockets, node.cores_per_socket, node.threads_per_core)
@@ -81,12 +83,12 @@ def _applier(site: Site, place: Workplace) -> tuple[Applier, str]:
     }
     return Applier(
         place=place,
-        wanted={**render_cluster(plan), **shim},
+        wanted={**rendered.files, **shim},
         release=release,
         limits=site.apply,
         prove=_prover(place.conf_dir, release, machines),
         tell=_tell,
-    ), note
+    ), [*rendered.notes, *([note] if note else [])]
 
 
 def _release(site: Site) -> Release:
@@ -161,6 +163,7 @@ def _apply(applier: Applier, *, yes: bool, drain_first: bool) -> int:
     _show(applier, change, stale)
     waits = bool(change.waiting)
     if not change.files and not stale and not (waits and drain_first):
+        applier.remember(live)
         for waiting in change.waiting:
             click.echo(str(waiting))
         return 4 if waits else 0

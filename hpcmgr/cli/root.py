@@ -24,6 +24,7 @@ COMMANDS = {
     "render": "inventory, profiles and site.yaml into Slurm's files",
     "verify": "lint and prove Slurm's files with Slurm's own daemons",
     "apply": "diff, prove, write, reconfigure, check, roll back on failure",
+    "adopt": "what a site's own files mean, beside the machines; how to move over",
     "ledger": "every device ever seen: serial, place, driver, owner, history",
     "serve": "the scoring service",
     "capacity": "devices, units and memory, free and total",

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 if TYPE_CHECKING:
+    from hpcmgr.plan import ClusterPlan
     from hpcmgr.slurm.capability import Release
     from hpcmgr.verify import Finding, Report
 
@@ -74,7 +75,6 @@ def _release(text: str | None) -> Release | None:
 def _verify_site(config: Path | None, release: Release | None) -> Report:
     """The site's files with the rendered ones laid over them, in a directory of their own."""
     from hpcmgr.configure import cluster_plan
-    from hpcmgr.render import render_cluster
     from hpcmgr.settings import load_site
     from hpcmgr.slurm.capability import Release
     from hpcmgr.verify import Machine, verify_directory
@@ -91,11 +91,19 @@ def _verify_site(config: Path | None, release: Release | None) -> Report:
         copy = Path(name)
         if site.slurm.conf_dir.is_dir():
             _copy_conf(site.slurm.conf_dir, copy)
-        for file, text in render_cluster(plan).items():
+        for file, text in _rendered(site.slurm.conf_dir, plan, release).items():
             (copy / file).unlink(missing_ok=True)
             (copy / file).write_text(text, encoding="utf-8")
         report = verify_directory(copy, release, machines, site.slurm.conf_dir)
         return _relocated(report, copy, site.slurm.conf_dir)
+
+
+def _rendered(conf_dir: Path, plan: ClusterPlan, release: Release | None) -> dict[str, str]:
+    """What 'hpcmgr apply' would write there."""
+    from hpcmgr.apply.beside import beside
+    from hpcmgr.slurm.capability import NEWEST
+
+    return beside(conf_dir, plan, release or NEWEST).files
 
 
 def _copy_conf(source: Path, target: Path) -> None:

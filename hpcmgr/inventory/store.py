@@ -6,7 +6,9 @@ it. A broken file is an error with its reason and never counts as a node without
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -52,7 +54,8 @@ def load(path: Path) -> NodeInventory:
     """
     try:
         with path.open("rb") as file:
-            data = file.read(_MAX_BYTES + 1)
+            # Room for just that much: 10,000 times 16 MiB is felt.
+            data = file.read(min(os.fstat(file.fileno()).st_size, _MAX_BYTES) + 1)
     except OSError as error:
         raise InventoryError(f"{path}: cannot be read: {error.strerror}") from error
     if len(data) > _MAX_BYTES:
@@ -76,6 +79,15 @@ def load_all(directory: Path) -> dict[str, NodeInventory]:
     Raises:
         InventoryError: the directory cannot be read, or files are broken: all of them are named.
     """
+    return {inventory.node: inventory for inventory in load_each(directory)}
+
+
+def load_each(directory: Path) -> Iterator[NodeInventory]:
+    """The same one after the other, so that not all need be held: there may be 10,000.
+
+    Raises:
+        InventoryError: as above; broken files are told at the end.
+    """
     try:
         paths = sorted(p for p in directory.iterdir() if p.suffix == ".json" and p.name[0] != ".")
     except OSError as error:
@@ -83,17 +95,15 @@ def load_all(directory: Path) -> dict[str, NodeInventory]:
             f"{directory}: cannot be read: {error.strerror}",
             "run 'hpcmgr sync' on the nodes, or set 'inventory' in site.yaml",
         ) from error
-    found: dict[str, NodeInventory] = {}
     broken: list[InventoryError] = []
     for path in paths:
         try:
-            found[path.stem] = load(path)
+            yield load(path)
         except InventoryError as error:
             broken.append(error)
     if broken:
         hint = next((error.hint for error in broken if error.hint), "")
         raise InventoryError("\n".join(error.message for error in broken), hint)
-    return found
 
 
 def _told(error: ValidationError) -> str:

@@ -45,13 +45,22 @@ def render_cluster(plan: ClusterPlan) -> dict[str, str]:
 
 def _gres_conf(plan: ClusterPlan) -> str:
     groups: dict[tuple[GresRecord, ...], list[str]] = {}
+    known: dict[object, tuple[GresRecord, ...]] = {}
     for node in plan.nodes:
-        records = tuple(gres_records(node))
-        if records:
-            groups.setdefault(records, []).append(node.name)
+        alike = _alike(node)
+        if alike not in known:
+            known[alike] = tuple(gres_records(node))
+        if known[alike]:
+            groups.setdefault(known[alike], []).append(node.name)
     blocks = sorted((fold(names), records) for records, names in groups.items())
     notes = [(node.name, note) for node in plan.nodes for note in node.notes]
     return fill("gres.conf.j2", blocks=blocks, notes=notes)
+
+
+def _alike(node: NodePlan) -> tuple[object, ...]:
+    """What the records of a node depend on: there are thousands of nodes and few kinds."""
+    devices = tuple((d.profile.name, d.files, d.socket) for d in node.devices)
+    return node.cores_per_socket, devices, tuple(node.gres.items())
 
 
 def gres_records(node: NodePlan) -> list[GresRecord]:

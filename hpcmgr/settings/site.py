@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -89,7 +90,15 @@ class Site(Section):
 
     def group_values(self, node: str) -> list[NodeGroup]:
         """The groups that name ``node``, in the order of the file."""
-        return [group for group in self.nodes if node in expand(group.nodes)]
+        return self._groups_of.get(node, [])
+
+    @cached_property
+    def _groups_of(self) -> dict[str, list[NodeGroup]]:
+        found: dict[str, list[NodeGroup]] = {}
+        for group in self.nodes:
+            for node in expand(group.nodes):
+                found.setdefault(node, []).append(group)
+        return found
 
     def sharing_on(self, node: str) -> dict[str, Sharing]:
         """How the devices of ``node`` are shared, by profile; of several groups the last holds."""

@@ -16,7 +16,15 @@ from hpcmgr.verify.finding import Finding, Place, error
 from hpcmgr.verify.values import Machine, expand_files, positive
 
 NEUTRAL = frozenset({"compute", "vram"})
+SHARED = frozenset({"mps", "shard"})
+"""Parts of GPUs: their records name the same files, and their counts are not numbers of files."""
+ENV_FLAGS = frozenset(
+    {"nvidia_gpu_env", "amd_gpu_env", "intel_gpu_env", "opencl_env", "no_gpu_env", "env_uuid"}
+)
+"""Flags that only say which variables Slurm sets."""
 FRAGMENT = "hpcmgr.conf"
+GRES_FRAGMENT = "hpcmgr-gres.conf"
+"""What hpcmgr writes where gres.conf is the site's own, which includes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +156,12 @@ class Configuration:
         words = self.words(key) or ([default] if default else [])
         return [word.rpartition("/")[2] for word in words]
 
+    @property
+    def files(self) -> frozenset[Path]:
+        """The files of slurm.conf and gres.conf that have something to say, with includes."""
+        confs = (self.slurm, self.gres)
+        return frozenset(e.place.file for conf in confs for e in conf.entries if e.place.file)
+
     @cached_property
     def nodes(self) -> dict[str, Node]:
         """Nodes by name, in the order of the file."""
@@ -195,6 +209,16 @@ class Configuration:
                 for name in hosts(entry.get("nodename") or "", entry.place, []):
                     found.setdefault(name, value.lower())
         return found
+
+    def detection(self, node: str) -> str:
+        """The AutoDetect value that holds for one node; empty without one, or where it is off."""
+        value = self.autodetect_by_node.get(node, self.autodetect)
+        return "" if value == "off" else value
+
+    def detecting(self, record: GresRecord) -> bool:
+        """Whether AutoDetect is on for the nodes of this record."""
+        nodes = record.nodes if record.nodes is not None else tuple(self.nodes)
+        return bool(self.detection(nodes[0]) if nodes else self.autodetect not in {"", "off"})
 
     def machine(self, node: Node) -> Machine | None:
         """The machine as known from elsewhere (the inventory), else as its line says."""

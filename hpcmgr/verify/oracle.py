@@ -23,7 +23,6 @@ from hpcmgr.slurm.command import run
 from hpcmgr.verify.configuration import Configuration, GresRecord, Node, Shape
 from hpcmgr.verify.finding import Finding, Place, Proof, Report, Severity, error
 from hpcmgr.verify.proof_files import ProofCopy, write_proof
-from hpcmgr.verify.rules_autodetect import detection
 from hpcmgr.verify.slurm_lines import LineReader, best_excuse
 from hpcmgr.verify.stage import Stage, StageError
 from hpcmgr.verify.values import Machine
@@ -98,7 +97,7 @@ def _representatives(c: Configuration) -> tuple[list[Shape], list[str]]:
     kinds: dict[object, Shape] = {}
     detected: list[str] = []
     for shape in c.shapes:
-        if detection(c, shape.names[0]) not in {"", "off"}:
+        if c.detection(shape.names[0]):
             detected.append(shape.label)
             continue
         kinds.setdefault((_kind(shape.node), tuple(map(_record_kind, shape.records))), shape)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hpcmgr.slurm.capability import has
 from hpcmgr.verify.conf import Entry
-from hpcmgr.verify.configuration import Configuration, GresRecord, hosts
+from hpcmgr.verify.configuration import Configuration, hosts
 from hpcmgr.verify.finding import Finding, Place, error, warning
 
 VALUES = {
@@ -98,7 +98,7 @@ def _second(entry: Entry, value: str, first: tuple[str, Place], whose: str) -> F
 def not_beside_records(c: Configuration) -> Iterator[Finding]:
     """Detected and written devices must match in every detail, or a device is lost."""
     for record in c.records:
-        if record.name == "gpu" and record.has_file and detecting(c, record):
+        if record.name == "gpu" and record.has_file and c.detecting(record):
             yield warning(
                 "autodetect-records",
                 record.place,
@@ -107,19 +107,6 @@ def not_beside_records(c: Configuration) -> Iterator[Finding]:
                 "devices of other brands are not detected at all.",
                 "write AutoDetect=off where the devices are written by hand",
             )
-
-
-def detecting(c: Configuration, record: GresRecord) -> bool:
-    """Whether AutoDetect is on for the nodes of this record."""
-    nodes = record.nodes if record.nodes is not None else tuple(c.nodes)
-    if not nodes:
-        return c.autodetect not in {"", "off"}
-    return detection(c, nodes[0]) not in {"", "off"}
-
-
-def detection(c: Configuration, node: str) -> str:
-    """The AutoDetect value that holds for one node; empty without one."""
-    return c.autodetect_by_node.get(node, c.autodetect)
 
 
 def _available(c: Configuration, value: str) -> bool:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hpcmgr.slurm.tres import GresItem
-from hpcmgr.verify.configuration import Configuration, GresRecord, Shape
+from hpcmgr.verify.configuration import SHARED, Configuration, GresRecord, Shape
 from hpcmgr.verify.finding import Finding, Place, error, warning
-from hpcmgr.verify.rules_autodetect import detection
-from hpcmgr.verify.rules_gres import SHARED
 
 
 def counts_agree(c: Configuration) -> Iterator[Finding]:
@@ -17,7 +15,7 @@ def counts_agree(c: Configuration) -> Iterator[Finding]:
         yield from _no_gres_conf(c)
         return
     for shape in c.shapes:
-        if detection(c, shape.names[0]) not in {"", "off"}:
+        if c.detection(shape.names[0]):
             continue  # what is detected is known on the node only
         for name in sorted({item.name for item in shape.node.gres} - SHARED):
             items = [item for item in shape.node.gres if item.name == name]

@@ -8,15 +8,16 @@ from pathlib import Path
 
 from hpcmgr.slurm.capability import has
 from hpcmgr.slurm.tres import gres_id
-from hpcmgr.verify.configuration import NEUTRAL, Configuration, GresRecord
-from hpcmgr.verify.finding import Finding, Place, error, warning
-from hpcmgr.verify.rules_autodetect import detecting, detection
-
-ENV_FLAGS = frozenset(
-    {"nvidia_gpu_env", "amd_gpu_env", "intel_gpu_env", "opencl_env", "no_gpu_env", "env_uuid"}
+from hpcmgr.verify.configuration import (
+    ENV_FLAGS,
+    NEUTRAL,
+    SHARED,
+    Configuration,
+    GresRecord,
 )
+from hpcmgr.verify.finding import Finding, Place, error, warning
+
 FLAGS = ENV_FLAGS | {"countonly", "one_sharing", "all_sharing", "explicit"}
-SHARED = frozenset({"mps", "shard"})
 _SAFE = re.compile(r"[a-z][a-z0-9_.-]*")
 
 
@@ -66,7 +67,7 @@ def no_key_twice(c: Configuration) -> Iterator[Finding]:
 def gpu_has_file(c: Configuration) -> Iterator[Finding]:
     """A gpu record without File is dropped without a word."""
     for record in c.records:
-        if record.name == "gpu" and not record.has_file and not detecting(c, record):
+        if record.name == "gpu" and not record.has_file and not c.detecting(record):
             yield error(
                 "gpu-without-file",
                 record.place,
@@ -151,7 +152,7 @@ def _multiple_files(record: GresRecord, count: str | None) -> Iterator[Finding]:
 def all_or_none(c: Configuration) -> Iterator[Finding]:
     """On one node, all records of a name have File, Type and Cores, or none has."""
     for shape in c.shapes:
-        if detection(c, shape.names[0]) not in {"", "off"}:
+        if c.detection(shape.names[0]):
             continue  # there a record may say of what is detected only what it needs
         for name in sorted({r.name for r in shape.records} - SHARED):
             records = [r for r in shape.records if r.name == name]
@@ -251,21 +252,12 @@ def count_only_where_it_belongs(c: Configuration) -> Iterator[Finding]:
 
 def names_are_safe(c: Configuration) -> Iterator[Finding]:
     """Lower case, no hyphen where sacctmgr cannot read it, never a number as type."""
-    words: dict[str, Place] = {}
-    for record in c.records:
-        for word in (record.name, record.type):
-            if word is not None:
-                words.setdefault(word, record.place)
-    for shape in c.shapes:
-        for item in shape.node.gres:
-            for word in (item.name, item.type):
-                if word is not None:
-                    words.setdefault(word, shape.node.place)
-    for word, place in words.items():
-        yield from _unsafe(c, word, place)
+    names = _names(c)
+    for word, place in {**_types(c), **names}.items():
+        yield from _unsafe(c, word, place, is_name=word in names)
 
 
-def _unsafe(c: Configuration, word: str, place: Place) -> Iterator[Finding]:
+def _unsafe(c: Configuration, word: str, place: Place, *, is_name: bool) -> Iterator[Finding]:
     if word.isdecimal():
         yield warning(
             "name-unsafe",
@@ -277,12 +269,15 @@ def _unsafe(c: Configuration, word: str, place: Place) -> Iterator[Finding]:
             f"a type, write t{word}",
         )
     elif word != word.lower():
-        make = warning if has(c.release, "UPPER_CASE_GRES") else error
+        make = error if is_name and not has(c.release, "UPPER_CASE_GRES") else warning
         yield make(
             "name-unsafe",
             place,
             f"{word} has capital letters",
-            "Before 25.05 such a GRES registers wrongly; sacctmgr and sbatch differ about it.",
+            "Before 25.05 such a name registers wrongly."
+            if is_name
+            else "Slurm takes it as it is "
+            "written: sbatch, sacctmgr and both files must spell it alike.",
             f"write {word.lower()}",
         )
     elif not _SAFE.fullmatch(word) or "gres" in word:
@@ -336,6 +331,20 @@ def _types(c: Configuration) -> dict[str, Place]:
     return words
 
 
+def records_have_a_name(c: Configuration) -> Iterator[Finding]:
+    """A line without Name configures nothing; often a # inside a node name cut it short."""
+    for entry in c.gres.entries:
+        if entry.get("name", "autodetect") is None:
+            yield warning(
+                "gres-no-name",
+                entry.place,
+                "a record without Name=",
+                "Slurm logs an error and ignores the line. A # begins a comment, also inside a "
+                "word.",
+                "add Name=, or remove the line",
+            )
+
+
 def device_nodes_exist(c: Configuration) -> Iterator[Finding]:
     """Every device node is on the machine (as far as dev.txt tells)."""
     if c.devices is None:
@@ -386,6 +395,7 @@ def nodes_are_known(c: Configuration) -> Iterator[Finding]:
 
 RULES = (
     first_key_is_node_or_name,
+    records_have_a_name,
     node_name_comes_first,
     no_key_twice,
     gpu_has_file,

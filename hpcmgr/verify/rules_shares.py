@@ -6,10 +6,8 @@ import re
 from collections.abc import Iterator
 
 from hpcmgr.slurm.tres import parse_count
-from hpcmgr.verify.configuration import Configuration, GresRecord, Shape
+from hpcmgr.verify.configuration import SHARED, Configuration, GresRecord, Shape
 from hpcmgr.verify.finding import Finding, error, warning
-from hpcmgr.verify.rules_autodetect import detection
-from hpcmgr.verify.rules_gres import SHARED
 
 _CAP = re.compile(r"/dev/nvidia-caps/nvidia-cap\d+")
 _GPU = re.compile(r"/dev/nvidia\d+")
@@ -56,8 +54,17 @@ def shares_of_one_sort(c: Configuration) -> Iterator[Finding]:
 
 def shares_have_gpus(c: Configuration) -> Iterator[Finding]:
     """Shares are shares of GPUs: without a gpu record slurmd does not start."""
+    types = set(c.words("grestypes"))
+    if types & SHARED and "gpu" not in types:
+        yield error(
+            "shares-without-gpu",
+            c.place_of("grestypes"),
+            f"GresTypes has {', '.join(sorted(types & SHARED))} but not gpu",
+            "slurmctld and slurmd refuse to start.",
+            "add gpu to GresTypes",
+        )
     for shape in c.shapes:
-        if detection(c, shape.names[0]) not in {"", "off"}:
+        if c.detection(shape.names[0]):
             continue
         gpus = [r for r in shape.records if r.name == "gpu"]
         files = {file for record in gpus for file in record.files or ()}
@@ -120,9 +127,11 @@ def _count_differs(
 
 
 def links_are_square(c: Configuration) -> Iterator[Finding]:
-    """One row a device, one number for each device of the name, -1 at itself; else the node
-    registers as invalid."""
+    """One row a device, one number for each device of the name, -1 at itself. With more numbers the
+    node registers as invalid; all else Slurm takes as it comes (seen on 24.11.5 and 26.05.5)."""
     for shape in c.shapes:
+        if c.detection(shape.names[0]):
+            continue  # there may be more devices than records
         for name in sorted({r.name for r in shape.records} - SHARED):
             records = [r for r in shape.records if r.name == name]
             if not any(_links(r) for r in records):
@@ -141,11 +150,14 @@ def links_are_square(c: Configuration) -> Iterator[Finding]:
             for record in records:
                 wrong = _row_problem(record, devices, taken)
                 if wrong:
-                    yield error(
+                    invalid = _links(record).count(",") >= devices
+                    yield (error if invalid else warning)(
                         "links",
                         record.place,
                         f"{shape.label}: {wrong}",
-                        "The node registers as invalid, or Slurm picks devices by wrong links.",
+                        "The node registers as invalid."
+                        if invalid
+                        else "Slurm ignores these links, or picks devices by wrong ones.",
                         f"give each of the {devices} {name} devices a record of its own with "
                         f"{devices} numbers: links to each device in the order of the records, "
                         "-1 for itself",

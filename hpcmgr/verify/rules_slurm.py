@@ -5,8 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hpcmgr.slurm.capability import has
-from hpcmgr.verify.configuration import NEUTRAL, Configuration
+from hpcmgr.verify.configuration import LINE_KEYS, NEUTRAL, Configuration
 from hpcmgr.verify.finding import Finding, Place, error, note, warning
+
+REMOVED = {
+    "accountingstorageloc": "", "accountingstorejobcomment": "AccountingStoreFlags=job_comment",
+    "cachegroups": "", "checkpointtype": "", "checkpointdir": "",
+    "defaultstoragehost": "AccountingStorageHost", "defaultstorageloc": "",
+    "defaultstoragepass": "AccountingStoragePass", "defaultstorageport": "AccountingStoragePort",
+    "defaultstoragetype": "AccountingStorageType", "defaultstorageuser": "AccountingStorageUser",
+    "frontendname": "", "jobcheckpointdir": "",
+    "memlimitenforce": "JobAcctGatherParams=OverMemoryKill",
+    "sallocdefaultcommand": "LaunchParameters=use_interactive_step", "schedulerport": "",
+    "schedulerrootfilter": "",
+}  # fmt: skip
+"""Keys that every supported release refuses, in lower case, and what took their place (seen on
+24.11.5 and 26.05.5)."""
+
+DEFUNCT = frozenset(
+    {"accountingstorageuser", "fastschedule", "jobcredentialprivatekey",
+     "jobcredentialpubliccertificate"}
+)  # fmt: skip
+"""Keys that do nothing any more; newer releases complain about them."""
 
 YES = frozenset({"yes", "true", "y", "t", "1", "on", "up"})
 
@@ -30,6 +50,44 @@ def slurm_conf_is_there(c: Configuration) -> Iterator[Finding]:
             "Nodes, GRES and partitions are defined there.",
             "name the directory that holds slurm.conf",
         )
+
+
+def cluster_has_a_name(c: Configuration) -> Iterator[Finding]:
+    """Without ClusterName no daemon and no command reads the file."""
+    if c.slurm.exists and not c.fragment and c.slurm.entries and not c.setting("clustername"):
+        yield error(
+            "cluster-name",
+            Place(c.slurm.path),
+            "ClusterName is not set",
+            "Every daemon and command refuses the file.",
+            "set ClusterName",
+        )
+
+
+def removed_keys_are_gone(c: Configuration) -> Iterator[Finding]:
+    """Keys of old releases make the whole file unreadable, or do nothing."""
+    for entry in c.slurm.entries:
+        if entry.head in LINE_KEYS - {"frontendname"}:
+            continue
+        for pair in entry.pairs:
+            key = pair.key.lower()
+            if key in REMOVED or (key == "fastschedule" and pair.value in {"0", "2"}):
+                instead = REMOVED.get(key)
+                yield error(
+                    "removed-key",
+                    entry.place,
+                    f"Slurm no longer has {pair.key}={pair.value[:40]}",
+                    "Daemons refuse to start.",
+                    f"use {instead} instead" if instead else "remove it",
+                )
+            elif key in DEFUNCT:
+                yield warning(
+                    "removed-key",
+                    entry.place,
+                    f"{pair.key} does nothing any more",
+                    "Slurm ignores it; newer releases complain.",
+                    "remove it",
+                )
 
 
 def devices_are_constrained(c: Configuration) -> Iterator[Finding]:
@@ -206,6 +264,8 @@ def _device_names(c: Configuration) -> set[str]:
 
 RULES = (
     slurm_conf_is_there,
+    cluster_has_a_name,
+    removed_keys_are_gone,
     devices_are_constrained,
     cgroup_plugins_are_used,
     select_type_is_cons_tres,

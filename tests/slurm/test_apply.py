@@ -89,6 +89,12 @@ def set_units(site: ReferenceSite, units: int) -> None:
     site.write_site(profiles={"override": {"t4": {"units": units}}})
 
 
+def give_up_soon(site: ReferenceSite) -> None:
+    """Slurm's commands ask a slurmctld that is not there for so long."""
+    script = f"sed -i s/^MessageTimeout=.*/MessageTimeout=3/ {CONF}/slurm.conf"
+    site.run(["sh", "-c", script], check=True)
+
+
 def file(site: ReferenceSite, name: str) -> str:
     return site.controller.read(f"{CONF}/{name}")
 
@@ -414,6 +420,7 @@ def test_an_unreachable_node_is_told_and_the_others_go_on(
     ground: ReferenceSite, apply: Apply
 ) -> None:
     """Exit code 4; the node takes the files when its slurmd is back."""
+    ground.write_site(apply={**FAST, "node_limit": 12.0})
     ground.stop_daemon("slurmd@t402")
     ground.run(["scontrol", "update", "NodeName=t402", "State=DOWN", "Reason=test"], check=True)
     lose_device(ground, "t401")
@@ -431,6 +438,7 @@ def test_an_unreachable_node_is_told_and_the_others_go_on(
 
 def test_without_slurmctld_nothing_is_changed(ground: ReferenceSite, apply: Apply) -> None:
     """Nobody knows which nodes have jobs."""
+    give_up_soon(ground)
     lose_device(ground, "t401")
     before = files(ground)
     ground.stop_daemon("slurmctld")
@@ -451,6 +459,7 @@ def test_a_slurmctld_that_does_not_come_back_gets_its_old_files(
     ground: ReferenceSite, apply: Apply
 ) -> None:
     """The files are as they were, and the hint says what to start."""
+    give_up_soon(ground)
     lose_device(ground, "t401")
     before = files(ground)
     crash = '[ "$1" = reconfigure ] && exec kill -9 $(cat /run/slurmctld.pid)'

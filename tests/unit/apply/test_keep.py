@@ -117,7 +117,7 @@ def test_counts_features_and_folding_change_under_jobs(
         ("gres.conf", "Type=t4", "Type=t5"),
         ("gres.conf", "File=/dev/nvidia[0-3]", "File=/dev/nvidia3,/dev/nvidia[0-2]"),
         ("gres.conf", "[0-3]", "[0-3] Cores=0-7"),
-        ("gres.conf", "[0-3]", "[0-3] Flags=nvidia_gpu_env"),
+        ("gres.conf", "[0-3]", "[0-3] Flags=one_sharing"),
         ("gres.conf", "# order", "AutoDetect=nvml"),
     ],
 )
@@ -145,6 +145,20 @@ def test_a_split_record_is_no_change(place: Workplace) -> None:
         ),
     }
     assert change(place, wanted, live("n1", "n2")).waiting == ()
+
+
+def test_two_ways_to_write_the_same_are_no_change(place: Workplace) -> None:
+    """Flags that only set variables, cores as a list, CPUs beside sockets, an address that is the
+    name."""
+    hand = {
+        "hpcmgr.conf": OLD["hpcmgr.conf"].replace(SHAPE, f"CPUs=16 NodeAddr=n1 {SHAPE}"),
+        "gres.conf": OLD["gres.conf"].replace("[0-3]", "[0-3] Flags=nvidia_gpu_env"),
+    }
+    hand = {name: text.replace("n[1-3]", "n1") for name, text in hand.items()}
+    one = {name: text.replace("n[1-3]", "n1") for name, text in OLD.items()}
+    write(place.conf_dir, one)
+
+    assert change(place, hand, live("n1")).waiting == ()
 
 
 def test_a_job_without_devices_lets_devices_change_but_not_cores_nor_the_node_go(
