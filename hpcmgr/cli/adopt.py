@@ -36,7 +36,7 @@ _MOVES = {
     "--begin",
     is_flag=True,
     help="Begin to move over: write down what every node runs with (hpcmgr.d beside slurm.conf), "
-    "and make the empty files that the site's own will include.",
+    "and lay out the empty files that the site's own will include.",
 )
 @click.option(
     "--slurm-version",
