@@ -71,8 +71,8 @@ def submit(site: ReferenceSite, *options: str, user: str = "alice") -> str:
 def waiting(site: ReferenceSite, *options: str, jobs: int = 1) -> list[str]:
     """Jobs that wait for the A100, though NPUs would serve too; then the NPUs come back."""
     ids = [submit(site, "-t", "60", "--gres=compute:pool:8", *options) for _ in range(jobs)]
-    for job in ids:
-        assert "gpu:a100" in show(site, job)["TresPerNode"]
+    for job in ids:  # on a busy machine some were held first
+        site.wait_until(lambda job=job: "gpu:a100" in str(show(site, job)), 20, "it to be bound")
     switch(site, "RESUME")
     return ids
 

@@ -97,6 +97,17 @@ class TestWhoMoves:
         assert done.there is not None
         assert done.there.end == NOW + 30 * HOUR
 
+    def test_not_where_it_would_start_later(self) -> None:
+        """Four times as fast, but an hour later: nobody is put off who could begin."""
+        nodes = machine(used={GPU: 2, NPU: 4})
+        fast = (option(nodes, GPU), option(nodes, NPU, speed=4.0))
+        done = plan([job("1", fast)], nodes, holder(1), holder(2, NPU, 4))["1"]
+
+        assert done.to is None
+        assert done.there is not None
+        assert done.there.end < done.here.end
+        assert done.reason == "no other type would start it earlier"
+
     @pytest.mark.parametrize(("hours", "goes"), [(0.15, False), (0.2, False), (1.0, True)])
     def test_only_for_a_real_gain(self, hours: float, goes: bool) -> None:
         """Ten minutes at least, and a fifth of the time until its end."""
