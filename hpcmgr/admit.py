@@ -26,6 +26,7 @@ from hpcmgr.submit.score import TERMS, rank
 from hpcmgr.submit.selectors import Selection, Selectors, make_selectors
 from hpcmgr.submit.speed import Speeds
 from hpcmgr.submit.template import apart, apart_text, template_candidates
+from hpcmgr.submit.topology import place
 from hpcmgr.submit.view import ClusterView
 
 
@@ -126,19 +127,27 @@ def _bind(
     if not ranked:
         error = _nothing_fits(ask, fields, policy, view, refused)
         return Decision(trace, str(ask), error=error, refused=refused)
-    best = ranked[0]
     exclusive = fields.exclusive or view.gives_whole_nodes(fields.string("partition"))
-    if late:
-        binding = Binding(why_not="the job was bound after its submission")
-    else:
-        binding = choose_binding(
-            best,
+
+    def bind(candidate: Candidate, *, one_socket: bool) -> Binding:
+        if late:
+            return Binding(why_not=text("bound_late"))
+        return choose_binding(
+            candidate,
             ranked,
             fields,
             view.release,
             movable=selection.job_class.binding == "movable",
             exclusive=exclusive,
+            one_socket=one_socket,
         )
+
+    placed = place(ranked, fields, selection.job_class, bind)
+    if placed.why:
+        wanted = text(selection.job_class.topology or "")
+        error = text("topology_refused", request=ask, wanted=wanted, why=placed.why)
+        return Decision(trace, str(ask), error=error, refused=refused)
+    best, binding = placed.best, placed.binding
     done = rewrite(
         ask,
         fields,
@@ -147,12 +156,21 @@ def _bind(
         selection.class_name,
         trace,
         features=selection.job_class.node_features,
+        one_switch=placed.one_switch,
         exclusive=exclusive,
     )
     if selection.job_class.groups and not best.terms["free_now"]:
         done = _told_apart(done, ask, fields, selection, view)
-    weights = policy.weights
-    return Decision(trace, str(ask), done, weights=weights, ranked=tuple(ranked), refused=refused)
+    if placed.notes:
+        done = replace(done, messages=(*done.messages, *placed.notes))
+    return Decision(
+        trace,
+        str(ask),
+        done,
+        weights=policy.weights,
+        ranked=placed.ranked,
+        refused=(*placed.lost, *refused),
+    )
 
 
 def _candidates(
@@ -193,7 +211,7 @@ def _nothing_fits(
     reasons = "; ".join(
         f"{' + '.join(part.gres for part in c.parts)}: {c.refused}"
         for c in refused
-        if c.refused != "not what was asked for"
+        if c.refused != text("not_asked")
     )
     selection = policy.selectors.find(ask.selector)
     if selection.job_class.groups:
@@ -205,7 +223,7 @@ def _nothing_fits(
         "nothing",
         request=ask,
         partition=f" in partition {asked}" if asked else "",
-        why=(reasons or "no such device is in the cluster") + ".",
+        why=(reasons or text("no_device")) + ".",
         fitting=text("fitting", offers=offers) if offers else "",
     )
 

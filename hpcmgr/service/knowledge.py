@@ -17,8 +17,10 @@ from hpcmgr.errors import InventoryError
 from hpcmgr.inventory.store import load
 from hpcmgr.profile import ProfileLibrary
 from hpcmgr.profile.performance import load as load_table
+from hpcmgr.service.translation import load_texts
 from hpcmgr.settings import Site
 from hpcmgr.submit.facts import Known, NodeFacts, node_facts
+from hpcmgr.submit.messages import translate
 
 log = logging.getLogger(__name__)
 
@@ -29,11 +31,14 @@ Stamp = tuple[int, int]
 
 
 def policy_of(site: Site) -> Policy:
-    """Everything that decisions rest on and that does not change while the service runs.
+    """Everything that decisions rest on and that does not change while the service runs. The site's
+    texts are used from now on.
 
     Raises:
-        ConfigError: site.yaml, a profile or a performance table is wrong.
+        ConfigError: site.yaml, a profile, a performance table or the site's texts are wrong.
     """
+    if site.messages is not None:
+        translate(load_texts(site.messages))
     library = library_of(site)
     table = load_table(site.performance)
     for problem in table.unknown_profiles(library):

@@ -80,10 +80,14 @@ class JobClass(DeviceChoice):
     """`near`: cores and devices on one socket, enforced where this release can, and the job stays
     on device types for which it holds. `movable`: never enforced; the job may move to every type of
     its class."""
+    topology: Literal["same_socket", "same_switch", "spread"] | None = None
+    """Where the devices of a job lie. `same_socket`: on each node on one socket, beside its cores,
+    enforced; `same_switch`: all nodes below one switch; `spread`: anywhere."""
     fallback: Literal["same_switch", "spread", "refuse"] = "same_switch"
-    """For a template that no node can hold. `same_switch`: the user gets the line that asks for the
-    groups on different nodes below one switch; `spread`: below several, if need be; `refuse`: he
-    is told why."""
+    """What becomes of a job for which no device type can have that topology: the next that is
+    tried, with a note to the user, or `refuse`. For a template that no node can hold:
+    `same_switch`: the user gets the line that asks for the groups on different nodes below one
+    switch; `spread`: below several, if need be; `refuse`: he is told why."""
     fallback_note: str = ""
     """What the user is told besides when the fallback is taken."""
 
@@ -97,4 +101,8 @@ class JobClass(DeviceChoice):
     def _whole(self) -> Self:
         if self.groups and (self.devices_max or self.devices_min > 1):
             raise ValueError("a template counts devices in its groups, not by devices_min and _max")
+        if self.groups and self.topology == "same_socket":
+            raise ValueError("the groups of a template may lie on different sockets")
+        if self.topology == "same_socket" and self.binding == "movable":
+            raise ValueError("same_socket is enforced, and a movable job is never bound so")
         return self

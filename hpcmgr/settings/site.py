@@ -63,6 +63,9 @@ class Site(Section):
     tree: one parent each, no circle."""
     topology: Topology = Topology()
     """What Slurm is told of the network: from which scan, as tree or blocks."""
+    messages: Path | None = None
+    """The site's own words for what users read at submission: a YAML file of ids and texts with the
+    same placeholders ([classes.md](classes.md))."""
     service: Service = Service()
     """`hpcmgr serve`."""
     rebind: Rebind = Rebind()

@@ -123,6 +123,14 @@ CAPABILITIES: dict[str, Capability] = {
         since="26.05",
         seen="26.05.5",
     ),
+    "NPU_ONE_SOCKET": _entry(
+        "tres_per_node and tres_per_socket of a GRES without a plugin, with sockets_per_node=1 and "
+        "enforce-binding, keep the devices of a job on one socket: it waits rather than span two "
+        "(of the name gpu on all releases)",
+        since="24.11",
+        until="25.05",
+        seen="24.11.5",
+    ),
     "ENFORCE_BINDING_SEVERAL_TASKS": _entry(
         "enforce-binding with -n2 gives the cores of two tasks (on 24.11.5: all of the socket; "
         "--ntasks-per-node is exact on both)",

@@ -20,6 +20,7 @@ _KEYS = {
     "min_mem_per_node": "MinMemoryNode",
     "features": "Features",
     "exc_nodes": "ExcNodeList",
+    "req_switch": "Switches",
     "admin_comment": "AdminComment",
 }
 

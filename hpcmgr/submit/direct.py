@@ -17,7 +17,7 @@ from hpcmgr.submit.request import Direct, JobFields
 from hpcmgr.submit.rewrite import Rewrite
 from hpcmgr.submit.view import ClusterView
 
-_WHERE = {"tres_per_task": " per task", "tres_per_socket": " per socket"}
+_WHERE = {"tres_per_task": "each_task", "tres_per_socket": "each_socket"}
 
 
 def add_units(
@@ -42,7 +42,7 @@ def add_units(
         request=",".join(map(_written, request.items)),
         units=units["compute"],
         vram=units.get("vram", 0),
-        where=_WHERE.get(request.where) or _per_node(fields),
+        where=_where(request, fields),
     )
     if request.where == "tres_per_node":
         value = [*map(_written, request.items), *map(_pair, units.items()), *request.others]
@@ -145,8 +145,10 @@ def _pair(unit: tuple[str, int]) -> str:
     return f"{unit[0]}:{unit[1]}"
 
 
-def _per_node(fields: JobFields) -> str:
-    return f" on each of {fields.nodes} nodes" if fields.nodes > 1 else ""
+def _where(request: Direct, fields: JobFields) -> str:
+    if request.where in _WHERE:
+        return text(_WHERE[request.where])
+    return text("each_node", nodes=fields.nodes) if fields.nodes > 1 else ""
 
 
 def _profile(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from string import Formatter
+
 TEXTS = {
     "bound": "{request} becomes {devices}: {units} units, {vram} GiB of device memory{per_node}",
     "more_units": "{granted} units are booked: whole devices are handed out ({asked} asked)",
@@ -16,6 +19,12 @@ TEXTS = {
     "is: sbatch {line} SCRIPT (what the groups exchange then crosses the network){note}",
     "apart_free": "no node is free for it now; on different nodes{below} it could start at once: "
     "sbatch {line} SCRIPT (what the groups exchange then crosses the network){note}",
+    "same_socket": "on one socket of each node",
+    "same_switch": "below one switch",
+    "spread": "anywhere",
+    "fallback": "the class wants the devices {wanted}, which cannot be ({why}): they may lie "
+    "{level}{note}",
+    "topology_refused": "{request}: the class wants the devices {wanted}, which cannot be: {why}",
     "left_out": "{nodes} nodes are left out: their driver does not serve what the class needs",
     "waits": "the job waits until the nodes are back: {why}",
     "no_count": "{request}: no count given, taken as 1",
@@ -50,12 +59,73 @@ TEXTS = {
     "untyped": "{name} may be {types} here, so no units are booked: name the type",
     "untyped_refused": "{name} may be {types} here: name the type, since units differ by it",
     "totals_unbilled": "--gpus={count}: no units are booked for a total over several nodes",
+    # Why a device type is no candidate
+    "not_asked": "not what was asked for",
+    "no_slices": "class {name} allows whole devices only, no slices",
+    "class_allows": "class {name} allows only {what} {allowed}",
+    "no_units": "its units are not known: set units in site.yaml",
+    "few_units": "{units} units a device, the class wants {least}",
+    "no_memory": "its memory is not known",
+    "small_memory": "{memory} GiB a device, {asked} asked",
+    "too_many": "would take {count} devices, at most {most} for this request",
+    "per_task_nodes": "per task it needs a number of nodes (-N)",
+    "not_in_partition": "not in partition {partitions}",
+    "lacks": "lacks the feature {features}",
+    "few_on_node": "at most {most}{what} on a node, {count} needed",
+    "few_cpus": "{needed} CPUs needed, a node has {cpus}",
+    "few_memory": "{needed} MiB needed, a node has {memory}",
+    "not_on_nodes": "not on the nodes of the request",
+    "few_nodes": "{asked} nodes asked, {able} can serve",
+    "nowhere": "no node has it",
+    "old_driver": "its driver serves {runtime} up to {newest}, {needed} needed",
+    "failed": "{failed} of {count} {gres} failed",
+    "out_of_service": "{node} is {state}{reason}{more}",
+    "more_out": " and {count} more are out",
+    # Why cores near the devices are not enforced, or a topology cannot be had
+    "may_move": "the job may still move to another device type",
+    "bound_late": "the job was bound after its submission",
+    "several_tasks_cores": "Slurm {release} would take all cores of a socket for several tasks",
+    "no_near": "Slurm {release} cannot do it for {name} devices",
+    "no_near_tasks": "Slurm {release} cannot do it for several tasks with {gres}",
+    "no_socket_fits": "{devices} x {gres} do not fit on one socket",
+    "no_one_socket": "Slurm {release} cannot keep several {name} devices on one socket",
+    "is_per_task": "the request is per task",
+    "groups_apart": "its device groups may lie on different sockets",
+    "nodes_not_fixed": "the number of nodes is not fixed",
+    "is_exclusive": "--exclusive takes all cores of the node",
+    "both_tasks": "-n and --ntasks-per-node are both given",
+    "place_unknown": "the place of the devices is not known on every node",
+    "few_near": "{asked} CPUs asked, {near} are near the devices",
+    "no_switch": "no switch is known",
+    "few_below": "at most {most} nodes are below one switch",
+    # Parts of texts
+    "each_task": " per task",
+    "each_socket": " per socket",
+    "each_node": " on each of {nodes} nodes",
+    "no_device": "no such device is in the cluster",
     "nothing": "{request}: no device fits{partition}. {why}{fitting}",
     "fitting": " What would fit: {offers}.",
 }
-"""Text by key; ``{…}`` is filled by the caller."""
+"""Text by id; ``{…}`` is filled by the caller."""
+
+_texts = dict(TEXTS)
 
 
 def text(key: str, **values: object) -> str:
-    """The text of ``key``, filled."""
-    return TEXTS[key].format(**values)
+    """The text of ``key``, filled; in the site's words where it has any."""
+    return _texts[key].format(**values)
+
+
+def translate(texts: Mapping[str, str]) -> None:
+    """Use a site's texts from now on, in this process; those that it lacks stay."""
+    _texts.clear()
+    _texts.update(TEXTS, **texts)
+
+
+def placeholders(text: str) -> frozenset[str]:
+    """What stands in braces: ``"{units} of {count!r}"`` → units, count.
+
+    Raises:
+        ValueError: the braces do not match.
+    """
+    return frozenset(name for _, name, _, _ in Formatter().parse(text) if name is not None)

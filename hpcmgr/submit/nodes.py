@@ -9,6 +9,7 @@ from functools import cache
 
 from hpcmgr.profile.runtimes import Served
 from hpcmgr.slurm.hostlist import expand
+from hpcmgr.submit.messages import text
 from hpcmgr.submit.need import Need
 from hpcmgr.submit.pool import Pool
 from hpcmgr.submit.request import JobFields
@@ -47,18 +48,18 @@ class Wanted:
     ) -> str:
         """Why no node of the pool, one of ``pools``, can ever run it; "" if they can."""
         if self.partitions and not self.partitions & pool.partitions:
-            return f"not in partition {', '.join(sorted(self.partitions))}"
+            return text("not_in_partition", partitions=", ".join(sorted(self.partitions)))
         if not self.features <= pool.features:
-            return f"lacks the feature {', '.join(sorted(self.features - pool.features))}"
+            return text("lacks", features=", ".join(sorted(self.features - pool.features)))
         for each in devices:
             if pool.has(each.gres) < each.count:
                 most = max(p.has(each.gres) for p in pools)
                 what = f" {each.gres}" if each.gres != pool.gres else ""
-                return f"at most {most}{what} on a node, {each.count} needed"
+                return text("few_on_node", most=most, what=what, count=each.count)
         if pool.cpus < need.cpus:
-            return f"{need.cpus} CPUs needed, a node has {pool.cpus}"
+            return text("few_cpus", needed=need.cpus, cpus=pool.cpus)
         if pool.memory < need.memory_mib:
-            return f"{need.memory_mib} MiB needed, a node has {pool.memory}"
+            return text("few_memory", needed=need.memory_mib, memory=pool.memory)
         return ""
 
     def named(self, pool: Pool) -> Pool:
@@ -114,7 +115,7 @@ def able_pools(
         why = wanted.missing(pool, pools, devices, need)
         kept = pool if why else wanted.named(pool)
         if not why and not kept.nodes:
-            why = "not on the nodes of the request"
+            why = text("not_on_nodes")
         if not why:
             why, known = _served(pool, devices)
             avoid += [node.name for node in kept.nodes] if why else []
@@ -130,8 +131,8 @@ def able_pools(
         waits = _out_of_service([pool for pool in able if pool not in up], devices)
         return Able(tuple(able), waits, avoid=tuple(avoid), unsure=unsure)
     if able:
-        return Able(refused=f"{wanted.nodes} nodes asked, {node_count(able)} can serve")
-    return Able(refused=max(lost, key=lambda w: (lost[w], w)) if lost else "no node has it")
+        return Able(refused=text("few_nodes", asked=wanted.nodes, able=node_count(able)))
+    return Able(refused=max(lost, key=lambda w: (lost[w], w)) if lost else text("nowhere"))
 
 
 def _served(pool: Pool, devices: Sequence[Devices]) -> tuple[str, bool]:
@@ -151,7 +152,7 @@ def _judged(served: frozenset[Served | None], runtime: str, versions: str) -> tu
     asked = Range.parse(versions)
     for each in sorted((s for s in served if s is not None), key=lambda s: s.newest):
         if not asked.meets(each.oldest, each.newest):
-            return f"its driver serves {runtime} up to {each.newest}, {versions} needed", True
+            return text("old_driver", runtime=runtime, newest=each.newest, needed=versions), True
     return "", None not in served
 
 
@@ -160,7 +161,7 @@ def _failed(pool: Pool, devices: Sequence[Devices]) -> str:
     for each in devices:
         if pool.healthy(each.gres) < each.count:
             failed = pool.facts_of(each.gres).failed
-            return f"{failed} of {pool.has(each.gres)} {each.gres} failed"
+            return text("failed", failed=failed, count=pool.has(each.gres), gres=each.gres)
     return ""
 
 
@@ -173,9 +174,14 @@ def _out_of_service(pools: Sequence[Pool], devices: Sequence[Devices]) -> str:
     """``gpu01 is idle+drain (fan) and 3 more are out``."""
     pool, node = min(((p, n) for p in pools for n in p.nodes), key=lambda pair: pair[1].name)
     why = node.reason if not pool.usable else _failed(pool, devices)
-    reason = f" ({why})" if why else ""
-    more = f" and {node_count(pools) - 1} more are out" if node_count(pools) > 1 else ""
-    return f"{node.name} is {node.state.lower()}{reason}{more}"
+    others = node_count(pools) - 1
+    return text(
+        "out_of_service",
+        node=node.name,
+        state=node.state.lower(),
+        reason=f" ({why})" if why else "",
+        more=text("more_out", count=others) if others else "",
+    )
 
 
 def partitions_of(fields: JobFields, view: ClusterView) -> set[str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hpcmgr.slurm.tres import format_tres
-from hpcmgr.submit.binding import SOCKET, Binding
+from hpcmgr.submit.binding import BOTH, SOCKET, Binding
 from hpcmgr.submit.candidates import Candidate
 from hpcmgr.submit.messages import text
 from hpcmgr.submit.places import require
@@ -37,16 +37,19 @@ def rewrite(
     trace: str,
     *,
     features: Sequence[str] = (),
+    one_switch: bool = False,
     exclusive: bool = False,
 ) -> Rewrite:
     """Everything that changes with the device, together. ``features``: what the class wants of the
-    nodes."""
+    nodes; ``one_switch``: all of them below one."""
     values: dict[str, str | int] = {}
     devices = {part.gres: part.devices for part in candidate.parts}
     devices |= {"compute": candidate.units, "vram": candidate.vram_gib}
     devices = {name: count for name, count in devices.items() if count}
     places, notes = require(fields, features, candidate.avoid)
     values |= places
+    if one_switch:
+        values["req_switch"] = 1
     if ask.per_task:
         # Other GRES of the node stay; a job that was held gives its mark back here.
         values["gres"] = ",".join(ask.others)
@@ -59,6 +62,9 @@ def rewrite(
     else:
         here = [f"{name}:{count}" for name, count in devices.items()]
         values["gres"] = ",".join([*here, *ask.others])
+        if binding.form == BOTH:
+            values["tres_per_socket"] = format_tres({candidate.gres: candidate.devices})
+            values["sockets_per_node"] = 1
     if binding.tasks is not None:
         values["num_tasks"] = binding.tasks
     need = candidate.need
@@ -120,9 +126,9 @@ def _per_task(fields: JobFields, devices: Mapping[str, int]) -> str:
 def _messages(
     ask: Ask, fields: JobFields, candidate: Candidate, binding: Binding
 ) -> tuple[str, ...]:
-    where = " per task" if ask.per_task else ""
+    where = text("each_task") if ask.per_task else ""
     if not where and fields.nodes > 1:
-        where = f" on each of {fields.nodes} nodes"
+        where = text("each_node", nodes=fields.nodes)
     lines = [
         *ask.notes,
         text(

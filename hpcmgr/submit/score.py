@@ -8,10 +8,10 @@ the type becomes free.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from hpcmgr.settings import Weights
-from hpcmgr.submit.candidates import Candidate
+from hpcmgr.submit.candidates import Candidate, Part
 from hpcmgr.submit.pool import Pool
 from hpcmgr.submit.request import Ask, JobFields
 from hpcmgr.submit.selectors import Selection
@@ -44,7 +44,6 @@ class Scale:
     nodes: int
     selection: Selection
     view: ClusterView
-    weights: Weights
     granted: Mapping[str, int]
     speeds: Speeds
 
@@ -60,12 +59,13 @@ def rank(
     speeds: Speeds,
 ) -> list[Candidate]:
     """Able candidates, best first, those in service before all others; ties are broken by name."""
-    scale = Scale(ask, fields.nodes, selection, view, weights, granted, speeds)
+    scale = Scale(ask, fields.nodes, selection, view, granted, speeds)
     able = [c for c in candidates if not c.refused]
     speed = [_speed(c, scale) for c in able] if selection.job_class.workload else []
     fastest = max((value for value, _ in speed), default=1.0)
     costs = [cost_of(c) for c in able]
     cheapest = min(costs, default=1.0)
+    weight = {name: getattr(weights, name) for name in TERMS}
     scored = []
     for place, candidate in enumerate(able):
         terms = _own_terms(candidate, scale)
@@ -75,39 +75,37 @@ def rank(
             terms["speed"] = value / fastest
             estimated = ("speed",) if guess else ()
         terms["cost"] = cheapest / costs[place]
-        scored.append(_scored(candidate, terms, estimated, weights))
+        score = sum([value * weight[name] for name, value in terms.items()])
+        scored.append(candidate.scored(terms, round(score, 6), estimated))
     return sorted(scored, key=lambda c: (bool(c.waits), -c.score, c.name))
 
 
-def _scored(
-    candidate: Candidate, terms: dict[str, float], estimated: tuple[str, ...], weights: Weights
-) -> Candidate:
-    score = sum(value * getattr(weights, name) for name, value in terms.items())
-    return replace(candidate, terms=terms, score=round(score, 6), estimated=estimated)
-
-
 def _own_terms(candidate: Candidate, scale: Scale) -> dict[str, float]:
-    ahead, total, free = 0, 0, 0
+    parts = candidate.parts
+    gres, (first, *others) = candidate.gres, parts
+    total = free = 0
+    near = best_fit = 0.0
+    for pool in candidate.pools:
+        total += pool.total
+        free += pool.free
+        near = max(near, min(_place(pool, part.gres, part.devices) for part in parts))
+        best_fit = max(best_fit, _best_fit(pool, first.devices))
     # Queued jobs and those granted meanwhile will take devices that still look free.
-    ahead = scale.view.waiting.get(candidate.gres, 0) + scale.granted.get(candidate.gres, 0)
-    total = sum(pool.total for pool in candidate.pools)
-    free = sum(pool.free for pool in candidate.pools)
-    waited = max(0, ahead - free)
-    startable = _startable_nodes(candidate, free - ahead, scale)
+    ahead = scale.view.waiting.get(gres, 0) + scale.granted.get(gres, 0)
+    startable = _startable_nodes(candidate, parts, free - ahead, scale)
     return {
-        "fit": _fit(candidate, scale.ask),
+        "fit": 1.0 if others else _fit(candidate, scale.ask),
         "free_now": 1.0 if startable >= scale.nodes else 0.0,
-        "queue_ahead": 1.0 / (1.0 + waited / max(1, total)),
+        "queue_ahead": 1.0 / (1.0 + max(0, ahead - free) / max(1, total)),
         "preference": _preference(candidate, scale.selection),
-        "few_devices": 1.0 / sum(part.devices for part in candidate.parts),
-        "locality": _locality(candidate, scale.nodes),
-        "fragmentation": _fragmentation(candidate),
+        "few_devices": 1.0 / sum([part.devices for part in parts]),
+        "locality": near * (_switches(candidate, scale.nodes) if scale.nodes > 1 else 1.0),
+        "fragmentation": best_fit,
     }
 
 
 def _fit(candidate: Candidate, ask: Ask) -> float:
-    if candidate.beside:
-        return 1.0  # a template is asked in sets, not in units
+    """Not for a template, which is asked in sets."""
     shares = []
     if ask.units:
         shares.append(min(1.0, ask.units / candidate.units))
@@ -118,11 +116,11 @@ def _fit(candidate: Candidate, ask: Ask) -> float:
     return max(shares, default=1.0)
 
 
-def _startable_nodes(candidate: Candidate, spare: int, scale: Scale) -> int:
+def _startable_nodes(candidate: Candidate, parts: Sequence[Part], spare: int, scale: Scale) -> int:
     """Nodes on which it could start now, counted up to those asked; devices for the jobs ahead are
     taken off as a whole, since nobody knows on which nodes they will be."""
     need = candidate.need
-    devices = [(part.gres, part.devices) for part in candidate.parts]
+    devices = [(part.gres, part.devices) for part in parts]
     enough, found = min(scale.nodes, spare // candidate.devices), 0
     for pool in candidate.pools:
         if found < enough:
@@ -139,7 +137,7 @@ def _speed(candidate: Candidate, scale: Scale) -> tuple[float, bool]:
 
 def cost_of(candidate: Candidate) -> float:
     """Cost of an hour of its devices on one node (or for one task)."""
-    return sum(part.profile.cost * part.devices for part in candidate.parts)
+    return sum([part.profile.cost * part.devices for part in candidate.parts])
 
 
 def _preference(candidate: Candidate, selection: Selection) -> float:
@@ -154,23 +152,22 @@ def _preference(candidate: Candidate, selection: Selection) -> float:
     return 0.0
 
 
-def _locality(candidate: Candidate, nodes: int) -> float:
-    """How near each other the devices can be, on the best of its nodes."""
-    value = max(
-        min(_place(pool, part.gres, part.devices) for part in candidate.parts)
-        for pool in candidate.pools
-    )
-    if nodes > 1:
-        below: dict[str, int] = {}
-        for pool in candidate.pools:
-            for leaf, count in pool.leaves.items():
-                below[leaf] = below.get(leaf, 0) + count
-        if below and max(below.values()) < nodes:
-            value *= SEVERAL_SWITCHES
-    return value
+def _switches(candidate: Candidate, nodes: int) -> float:
+    most = most_below_one_switch(candidate)
+    return SEVERAL_SWITCHES if most is not None and most < nodes else 1.0
+
+
+def most_below_one_switch(candidate: Candidate) -> int | None:
+    """How many of its nodes one leaf switch has at most; None where no switch is known."""
+    below: dict[str, int] = {}
+    for pool in candidate.pools:
+        for leaf, count in pool.leaves.items():
+            below[leaf] = below.get(leaf, 0) + count
+    return max(below.values(), default=None)
 
 
 def _place(pool: Pool, gres: str, devices: int) -> float:
+    """How near each other the devices can be on a node of the pool."""
     if devices == 1:
         return ONE_DOMAIN
     facts = pool.facts_of(gres)
@@ -184,13 +181,11 @@ def _place(pool: Pool, gres: str, devices: int) -> float:
     return UNKNOWN_PLACE
 
 
-def _fragmentation(candidate: Candidate) -> float:
-    """Of the first type; on a node that is full now it counts as if all were free later."""
-    devices, best = candidate.devices, 0.0
-    for pool in candidate.pools:
-        if not pool.count:
-            continue
-        left = next((free - devices for free in pool.frees if free >= devices), None)
-        full = max(0, pool.count - devices)
-        best = max(best, 1.0 - min(full, full if left is None else left) / pool.count)
-    return best
+def _best_fit(pool: Pool, devices: int) -> float:
+    """How few devices would be left over on the best node; one that is full counts as if all of it
+    were free later."""
+    if not pool.count:
+        return 0.0
+    full = max(0, pool.count - devices)
+    left = next((free - devices for free in pool.frees if free >= devices), full)
+    return 1.0 - min(full, left) / pool.count

@@ -33,9 +33,9 @@ class Selection:
     def allows(self, profile: DeviceProfile) -> str | None:
         """None if the class allows the device type, else why not."""
         if self.profiles is not None and profile.name not in self.profiles:
-            return "not what was asked for"
+            return text("not_asked")
         if profile.slice_of and not self.job_class.slices:
-            return f"class {self.class_name} allows whole devices only, no slices"
+            return text("no_slices", name=self.class_name)
         return refusal_of(self.job_class, self.class_name, profile)
 
 
@@ -49,7 +49,7 @@ def refusal_of(choice: DeviceChoice, class_name: str, profile: DeviceProfile) ->
         (names, choice.profiles, "profiles"),
     ):
         if allowed and not {*values} & {*allowed}:
-            return f"class {class_name} allows only {what} {', '.join(allowed)}"
+            return text("class_allows", name=class_name, what=what, allowed=", ".join(allowed))
     return None
 
 

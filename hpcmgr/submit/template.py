@@ -90,9 +90,11 @@ def _refusal(
             return refused
         least = max(choice.memory_per_device_gib or 0, ask.vram_each or 0)
         if least > (profile.memory_gib or 0):
-            return f"{profile.memory_gib or 'unknown'} GiB a device, {least} asked"
+            return text("small_memory", memory=profile.memory_gib or "?", asked=least)
         if (choice.units_per_device_min or 1) > (profile.booked_units or 0):
-            return f"{profile.booked_units or 'unknown'} units a device"
+            return text(
+                "few_units", units=profile.booked_units or "?", least=choice.units_per_device_min
+            )
     return None
 
 

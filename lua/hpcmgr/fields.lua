@@ -34,7 +34,7 @@ local WRITABLE_STRINGS = {
 }
 local WRITABLE_NUMBERS = {
     "sockets_per_node", "num_tasks", "cpus_per_task", "pn_min_cpus", "min_cpus",
-    "min_mem_per_node", "ntasks_per_tres", "req_switch", "wait4switch",
+    "min_mem_per_node", "ntasks_per_tres", "req_switch",
 }
 local STRING_LIMIT = 1024      -- Slurm's own for these fields; admin_comment has none
 local NODES_LIMIT = 16384      -- and more for lists of nodes

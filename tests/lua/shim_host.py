@@ -38,7 +38,6 @@ _NO_VALS = {
         "num_tasks",
         "req_switch",
         "time_limit",
-        "wait4switch",
         "priority",
         "nice",
     ],

@@ -12,7 +12,7 @@ from lightcluster.site import ReferenceSite
 from lightcluster.testing import require
 from tests.slurm.conftest import RELEASES
 from tests.slurm.probe import LOOK as LOOK_FILE
-from tests.slurm.probe import run_job, submit
+from tests.slurm.probe import indices, run_job, sockets, submit
 
 pytestmark = pytest.mark.slurm
 
@@ -23,6 +23,9 @@ CLASSES = {
     "newer": {"kinds": ["gpu"], "needs": {"cuda": ">=12.4"}},
     "newest": {"kinds": ["gpu"], "needs": {"cuda": ">=13"}},
     "both": {"features": ["nvidia"]},
+    "near-gpu": {"kinds": ["gpu"], "topology": "same_socket"},
+    "near-npu": {"kinds": ["npu"], "topology": "same_socket"},
+    "one-switch": {"kinds": ["npu"], "topology": "same_switch"},
 }
 FABRIC = {"spine": {"switches": "leaf[1-2]"}, "leaf1": {"nodes": "mix01"},
           "leaf2": {"nodes": "npu01,sxm01"}}  # fmt: skip
@@ -142,3 +145,55 @@ def test_a_failed_device_is_not_counted(site: ReferenceSite) -> None:
         site.controller.write(path, good)
 
     assert "sxm01 is idle (1 of 8 gpu:a100 failed)" in said
+
+
+class TestTopology:
+    """Devices on one socket, nodes below one switch: on both releases."""
+
+    @pytest.mark.parametrize(("request_", "node"), [("gpu", "sxm01"), ("npu", "npu01")])
+    def test_a_job_waits_rather_than_span_two_sockets(
+        self, site: ReferenceSite, request_: str, node: str
+    ) -> None:
+        """Three devices of each socket are taken, one of each is free: two are on no socket."""
+        near = f"--gres=compute:near-{request_}:16"
+        alone = run_job(site, near, "-w", node, body=STEP)
+        [(_, (cpus, gres))] = alone.nodes.items()
+        assert one_socket(site, node, cpus, gres)
+        assert alone.steps["plain"].open == alone.steps["batch"].open
+        assert len(alone.steps["batch"].open) == 2
+
+        for _ in range(2):
+            held = submit(site, f"--gres=compute:near-{request_}:24", "-w", node).split("\n")[0]
+            site.wait_job(held, ["RUNNING"], 20)
+        waiting = submit(site, near, "-w", node).split("\n")[0]
+        single = submit(site, f"--gres=compute:near-{request_}:8", "-w", node).split("\n")[0]
+        site.wait_job(single, ["RUNNING"], 20)
+        assert site.job_state(waiting) == "PENDING"
+        site.run(["scancel", held])
+        site.wait_job(waiting, ["RUNNING"], 30)
+
+    def test_nodes_below_one_switch(self, site: ReferenceSite) -> None:
+        """mix01 and npu01 hang on two leaves: NPUs of two nodes are no candidate, and told so."""
+        said = submit(site, "--gres=compute:one-switch:8", "-N2")
+        job_id, _, told = said.partition("\n")
+
+        assert "at most 1 nodes are below one switch" in told
+        assert "they may lie anywhere" in told
+        site.wait_job(job_id, ["RUNNING"], 20)
+
+
+STEP = (
+    f"cat >/tmp/look.$SLURM_JOB_ID <<'END'\n{LOOK_FILE}\nEND\n"
+    "srun -n1 sh -c '. /tmp/look.$SLURM_JOB_ID; look plain'\n"
+)
+
+
+def one_socket(site: ReferenceSite, node: str, cpus: str, gres: str) -> bool:
+    """Whether CPUs and devices lie on the same single socket, as gres.conf has them."""
+    width = {"sxm01": 64, "npu01": 8}[node]
+    name = "gpu:a100" if node == "sxm01" else "npu:ascend910b3"
+    [cpu_socket] = sockets(cpus, width)
+    # Devices 0-3 lie on the second socket of npu01, on the first of sxm01.
+    first = 1 if node == "npu01" else 0
+    places = {first if index < 4 else 1 - first for index in indices(gres, name)}
+    return places == {cpu_socket}

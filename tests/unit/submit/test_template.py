@@ -22,6 +22,7 @@ def rules(**more: object) -> Policy:
     return policy(A100, ASCEND, T4, H100, classes={"mixed": {"groups": GROUPS, **more}})
 
 
+RULES = rules()
 RDMA = frozenset({"rdma"})
 MIXED = cluster(
     node("mix01", gres={"gpu:a100": 2, "npu:ascend910b3": 4}, features=RDMA),
@@ -189,7 +190,7 @@ def test_what_a_template_becomes_fits_on_some_node(
         for i, counts in enumerate(shapes)
     ]
     state: ClusterState = cluster(*nodes)
-    decision = submit(state, rules(), f"compute:mixed:{sets}")
+    decision = submit(state, RULES, f"compute:mixed:{sets}")
 
     if decision.rewrite is None:
         assert decision.error
