@@ -160,7 +160,7 @@ class TestTopology:
         [(_, (cpus, gres))] = alone.nodes.items()
         assert one_socket(site, node, cpus, gres)
         assert alone.steps["plain"].open == alone.steps["batch"].open
-        assert len(alone.steps["batch"].open) == 2
+        assert len(alone.steps["batch"].env["HPCMGR_DEVICES"].split(",")) == 2
 
         for _ in range(2):
             held = submit(site, f"--gres=compute:near-{request_}:24", "-w", node).split("\n")[0]
