@@ -77,7 +77,9 @@ def _worked_out(site: Site, fields: Fields, *, idle: bool) -> dict[str, Any]:
     policy = policy_of(site)
     started = time.monotonic()
     state = idle_state(site) if idle else read_cluster(started)
-    view = make_view(state, policy.library, Knowledge(site, policy.library).known())
+    knowledge = Knowledge(site, policy.library)
+    knowledge.look()
+    view = make_view(state, policy.library, knowledge.known)
     decision = decide(read_fields(fields), policy, view, {}, "quote")
     source = {"source": "inventory"} if idle else {"source": "slurm"}
     age = None if idle else round(time.monotonic() - started, 3)

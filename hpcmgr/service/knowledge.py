@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from hpcmgr.admit import Policy, make_policy
@@ -47,44 +46,36 @@ def policy_of(site: Site) -> Policy:
 
 
 class Knowledge:
-    """Facts of all nodes. Used by one thread."""
+    """Facts of all nodes: read by one thread, looked at by any."""
 
-    def __init__(
-        self, site: Site, library: ProfileLibrary, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, site: Site, library: ProfileLibrary) -> None:
         self._site = site
         self._library = library
-        self._clock = clock
-        self._next = float("-inf")
         self._seen: dict[str, Stamp] = {}
         self._facts: dict[str, NodeFacts] = {}
         self._equal: dict[frozenset[object], NodeFacts] = {}
         self._failing = ""
         self._leaves = leaves_of(site)
+        self.known = Known({}, self._leaves)
+        """What is known now; replaced as a whole."""
 
-    def known(self) -> Known:
-        """What is known now; looks at the files each ``service.inventory_refresh`` seconds."""
-        if self._clock() >= self._next:
-            self._next = self._clock() + self._site.service.inventory_refresh
-            self._look()
-        return Known(dict(self._facts), self._leaves)
-
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Read the inventories that have changed since the last look."""
+        problem = ""
         try:
             paths = sorted(p for p in self._site.inventory.glob("*.json") if p.name[0] != ".")
         except OSError as error:
             self._complain(f"{self._site.inventory}: {error.strerror}")
             return
-        problem = ""
         for path in paths:
             try:
                 self._take(path)
             except (OSError, InventoryError) as error:
                 problem = str(error)
-        gone = set(self._seen) - {path.stem for path in paths}
-        for node in gone:
+        for node in set(self._seen) - {path.stem for path in paths}:
             del self._seen[node]
             self._facts.pop(node, None)
+        self.known = Known(dict(self._facts), self._leaves)
         self._complain(problem)
 
     def _take(self, path: Path) -> None:

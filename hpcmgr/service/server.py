@@ -39,6 +39,8 @@ from hpcmgr.submit.view import make_view
 log = logging.getLogger(__name__)
 
 _CLIENT_SECONDS = 5.0
+_LEARN_SECONDS = 5.0
+"""So long the first picture of the cluster waits for the inventories."""
 
 
 class Server:
@@ -57,6 +59,7 @@ class Server:
         self._door = Door(policy, self._snapshot, settings.state_dir / "journal.sqlite")
         self._knowledge = Knowledge(policy.site, policy.library)
         self._stop = asyncio.Event()
+        self._learnt = asyncio.Event()
         self._failing = ""
 
     async def run(self) -> None:
@@ -67,7 +70,8 @@ class Server:
         server = await asyncio.start_unix_server(
             self._client, sock=_listen(self._settings.socket), limit=MAX_LINE
         )
-        tasks = [asyncio.create_task(self._refresh()), asyncio.create_task(self._rebind())]
+        works = (self._learn(), self._refresh(), self._rebind())
+        tasks = [asyncio.create_task(work) for work in works]
         if self._settings.door:
             tasks.append(asyncio.create_task(self._door.serve(self._settings.door)))
         try:
@@ -125,7 +129,20 @@ class Server:
             self._journal.put(decision, uid=submission.uid)
         return answer_of(decision)
 
+    async def _learn(self) -> None:
+        """Look at the inventories, time and again."""
+        while not self._stop.is_set():
+            try:
+                await asyncio.to_thread(self._knowledge.look)
+            except Exception:
+                log.exception("reading inventories failed")
+            self._learnt.set()
+            await asyncio.sleep(self._settings.inventory_refresh)
+
     async def _refresh(self) -> None:
+        # Thousands of inventories take longer: until then drivers and health are not known.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._learnt.wait(), _LEARN_SECONDS)
         while not self._stop.is_set():
             started = time.monotonic()
             try:
@@ -142,7 +159,7 @@ class Server:
 
     def _cycle(self, started: float) -> None:
         state = read_cluster(started)
-        view = make_view(state, self._policy.library, self._knowledge.known())
+        view = make_view(state, self._policy.library, self._knowledge.known)
         unsupported = why_unsupported(view.release)
         if unsupported:
             raise ServiceError(unsupported)

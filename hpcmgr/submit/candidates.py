@@ -33,7 +33,7 @@ class Part:
         return self.profile.gres_key
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Candidate:
     """One device type for one request, per node (or per task); of a template several types on one
     node, the others ``beside``. ``units`` and ``vram_gib`` are those of all.
@@ -41,7 +41,7 @@ class Candidate:
     ``refused`` says why it can never serve, ``waits`` why it cannot while its nodes are out of
     service. ``avoid``: nodes that have its devices and whose drivers cannot serve; ``notes`` are
     for the user. ``terms``, ``score`` and ``estimated`` (terms that were not measured) are filled
-    by scoring.
+    in by scoring, once; that is why it is not frozen, which costs a third of a decision.
     """
 
     profile: DeviceProfile
@@ -81,16 +81,6 @@ class Candidate:
     def becomes(self) -> str:
         """``1 x gpu:a100 + 2 x npu:ascend910b3``."""
         return " + ".join(f"{part.devices} x {part.gres}" for part in self.parts)
-
-    def scored(
-        self, terms: Mapping[str, float], score: float, estimated: tuple[str, ...]
-    ) -> Candidate:
-        """The same with its score; dataclasses.replace takes five times as long."""
-        return Candidate(
-            self.profile, self.devices, self.units, self.vram_gib, self.pools, self.need,
-            self.per_task, self.refused, self.waits, terms, score, estimated, self.beside,
-            self.avoid, self.notes,
-        )  # fmt: skip
 
     @property
     def node_count(self) -> int:

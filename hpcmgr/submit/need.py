@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hpcmgr.submit.request import NTASKS_SET, JobFields
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(NamedTuple):
     """CPUs and memory of one node that the job takes beside its devices (MiB)."""
 
     cpus: int
@@ -37,13 +37,9 @@ class Asked:
         memory = self.memory_per_node
         if memory is None and self.memory_per_cpu is not None:
             memory = self.memory_per_cpu * cpus
-        given = memory is not None
-        return Need(
-            cpus,
-            devices_memory if memory is None else memory,
-            cpus_given=self.cpus is not None,
-            memory_given=given,
-        )
+        if memory is None:
+            return Need(cpus, devices_memory, self.cpus is not None, False)
+        return Need(cpus, memory, self.cpus is not None, True)
 
 
 def read_asked(fields: JobFields) -> Asked:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from hpcmgr.profile.runtimes import Served
 from hpcmgr.slurm.hostlist import expand
@@ -47,7 +48,7 @@ class Wanted:
         self, pool: Pool, pools: Sequence[Pool], devices: Sequence[Devices], need: Need
     ) -> str:
         """Why no node of the pool, one of ``pools``, can ever run it; "" if they can."""
-        if self.partitions and not self.partitions & pool.partitions:
+        if self.partitions and self.partitions.isdisjoint(pool.partitions):
             return text("not_in_partition", partitions=", ".join(sorted(self.partitions)))
         if not self.features <= pool.features:
             return text("lacks", features=", ".join(sorted(self.features - pool.features)))
@@ -76,8 +77,7 @@ class Wanted:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Able:
+class Able(NamedTuple):
     """``pools`` that could run it; ``waits``: why it must wait for nodes that are out of service;
     ``refused``: why it can never run. ``avoid``: nodes that Slurm would take and whose drivers
     cannot serve; ``unsure``: how many have a driver that nobody knows."""
@@ -126,7 +126,7 @@ def able_pools(
             able.append(kept)
     up = [pool for pool in able if pool.usable and not _failed(pool, devices)]
     if node_count(up) >= wanted.nodes:
-        return Able(tuple(up), avoid=tuple(avoid), unsure=unsure)
+        return Able(tuple(up), "", "", tuple(avoid), unsure)
     if node_count(able) >= wanted.nodes:
         waits = _out_of_service([pool for pool in able if pool not in up], devices)
         return Able(tuple(able), waits, avoid=tuple(avoid), unsure=unsure)
@@ -158,6 +158,8 @@ def _judged(served: frozenset[Served | None], runtime: str, versions: str) -> tu
 
 def _failed(pool: Pool, devices: Sequence[Devices]) -> str:
     """Which devices of the pool's nodes have failed so that too few are left."""
+    if not pool.facts:
+        return ""
     for each in devices:
         if pool.healthy(each.gres) < each.count:
             failed = pool.facts_of(each.gres).failed
@@ -167,7 +169,7 @@ def _failed(pool: Pool, devices: Sequence[Devices]) -> str:
 
 def node_count(pools: Iterable[Pool]) -> int:
     """Nodes of all of them."""
-    return sum(len(pool.nodes) for pool in pools)
+    return sum([len(pool.nodes) for pool in pools])
 
 
 def _out_of_service(pools: Sequence[Pool], devices: Sequence[Devices]) -> str:

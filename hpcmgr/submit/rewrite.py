@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from hpcmgr.slurm.tres import format_tres
 from hpcmgr.submit.binding import BOTH, SOCKET, Binding
@@ -69,7 +69,7 @@ def rewrite(
         values["num_tasks"] = binding.tasks
     need = candidate.need
     if exclusive:
-        need = replace(need, cpus_given=True, memory_given=True)  # it has all of the node
+        need = need._replace(cpus_given=True, memory_given=True)  # it has all of the node
     if not need.cpus_given and need.cpus > 1:
         values["cpus_per_task"] = need.cpus
     if not need.memory_given and need.memory_mib:

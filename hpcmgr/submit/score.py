@@ -66,7 +66,6 @@ def rank(
     costs = [cost_of(c) for c in able]
     cheapest = min(costs, default=1.0)
     weight = {name: getattr(weights, name) for name in TERMS}
-    scored = []
     for place, candidate in enumerate(able):
         terms = _own_terms(candidate, scale)
         estimated: tuple[str, ...] = ()
@@ -76,8 +75,8 @@ def rank(
             estimated = ("speed",) if guess else ()
         terms["cost"] = cheapest / costs[place]
         score = sum([value * weight[name] for name, value in terms.items()])
-        scored.append(candidate.scored(terms, round(score, 6), estimated))
-    return sorted(scored, key=lambda c: (bool(c.waits), -c.score, c.name))
+        candidate.terms, candidate.score, candidate.estimated = terms, round(score, 6), estimated
+    return sorted(able, key=lambda c: (bool(c.waits), -c.score, c.name))
 
 
 def _own_terms(candidate: Candidate, scale: Scale) -> dict[str, float]:
@@ -186,6 +185,7 @@ def _best_fit(pool: Pool, devices: int) -> float:
     were free later."""
     if not pool.count:
         return 0.0
-    full = max(0, pool.count - devices)
-    left = next((free - devices for free in pool.frees if free >= devices), full)
-    return 1.0 - min(full, left) / pool.count
+    for free in pool.frees:
+        if free >= devices:
+            return 1.0 - (free - devices) / pool.count
+    return 1.0 - max(0, pool.count - devices) / pool.count

@@ -155,18 +155,18 @@ class TestTopology:
         self, site: ReferenceSite, request_: str, node: str
     ) -> None:
         """Three devices of each socket are taken, one of each is free: two are on no socket."""
-        near = f"--gres=compute:near-{request_}:16"
-        alone = run_job(site, near, "-w", node, body=STEP)
+        near, one = f"--gres=compute:near-{request_}:16", ["-N1", "-w", node]
+        alone = run_job(site, near, *one, body=STEP)
         [(_, (cpus, gres))] = alone.nodes.items()
         assert one_socket(site, node, cpus, gres)
         assert alone.steps["plain"].open == alone.steps["batch"].open
         assert len(alone.steps["batch"].env["HPCMGR_DEVICES"].split(",")) == 2
 
         for _ in range(2):
-            held = submit(site, f"--gres=compute:near-{request_}:24", "-w", node).split("\n")[0]
+            held = submit(site, f"--gres=compute:near-{request_}:24", *one).split("\n")[0]
             site.wait_job(held, ["RUNNING"], 20)
-        waiting = submit(site, near, "-w", node).split("\n")[0]
-        single = submit(site, f"--gres=compute:near-{request_}:8", "-w", node).split("\n")[0]
+        waiting = submit(site, near, *one).split("\n")[0]
+        single = submit(site, f"--gres=compute:near-{request_}:8", *one).split("\n")[0]
         site.wait_job(single, ["RUNNING"], 20)
         assert site.job_state(waiting) == "PENDING"
         site.run(["scancel", held])
