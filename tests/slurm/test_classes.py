@@ -12,7 +12,7 @@ from lightcluster.site import ReferenceSite
 from lightcluster.testing import require
 from tests.slurm.conftest import RELEASES
 from tests.slurm.probe import LOOK as LOOK_FILE
-from tests.slurm.probe import indices, run_job, sockets, submit
+from tests.slurm.probe import allocation, indices, run_job, sockets, submit
 
 pytestmark = pytest.mark.slurm
 
@@ -158,7 +158,7 @@ class TestTopology:
         near, one = f"--gres=compute:near-{request_}:16", ["-N1", "-w", node]
         alone = run_job(site, near, *one, body=STEP)
         [(_, (cpus, gres))] = alone.nodes.items()
-        assert one_socket(site, node, cpus, gres)
+        assert one_socket(node, cpus, gres)
         assert alone.steps["plain"].open == alone.steps["batch"].open
         assert len(alone.steps["batch"].env["HPCMGR_DEVICES"].split(",")) == 2
 
@@ -166,11 +166,15 @@ class TestTopology:
             held = submit(site, f"--gres=compute:near-{request_}:24", *one).split("\n")[0]
             site.wait_job(held, ["RUNNING"], 20)
         waiting = submit(site, near, *one).split("\n")[0]
-        single = submit(site, f"--gres=compute:near-{request_}:8", *one).split("\n")[0]
-        site.wait_job(single, ["RUNNING"], 20)
-        assert site.job_state(waiting) == "PENDING"
+        site.wait_until(
+            lambda: "Resources" in site.run(["squeue", "-h", "-j", waiting, "-o", "%r"]).stdout,
+            20,
+            "the job to wait for a socket",
+        )
         site.run(["scancel", held])
         site.wait_job(waiting, ["RUNNING"], 30)
+        cpus, gres = allocation(site, waiting)[0][node]
+        assert one_socket(node, cpus, gres)
 
     def test_nodes_below_one_switch(self, site: ReferenceSite) -> None:
         """mix01 and npu01 hang on two leaves: NPUs of two nodes are no candidate, and told so."""
@@ -188,7 +192,7 @@ STEP = (
 )
 
 
-def one_socket(site: ReferenceSite, node: str, cpus: str, gres: str) -> bool:
+def one_socket(node: str, cpus: str, gres: str) -> bool:
     """Whether CPUs and devices lie on the same single socket, as gres.conf has them."""
     width = {"sxm01": 64, "npu01": 8}[node]
     name = "gpu:a100" if node == "sxm01" else "npu:ascend910b3"
