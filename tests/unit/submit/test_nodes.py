@@ -65,7 +65,10 @@ def test_a_failed_device_is_not_free() -> None:
     state = cluster(node("a1", gres={"gpu:a100": 2}, used={"gpu:a100": 1}))
     facts = known(a1={"gpu:a100": DeviceFacts(failed=1)})
 
-    assert submit(state, RULES, "compute:8", known=facts).ranked[0].terms["free_now"] == 0.0
+    terms = submit(state, RULES, "compute:8", known=facts).ranked[0].terms
+
+    assert terms["free_now"] == 0.0
+    assert terms["fragmentation"] == 1.0  # one device is all that the node has
 
 
 def test_features_of_the_class_are_asked_of_slurm() -> None:
