@@ -52,11 +52,8 @@ class Wanted:
             return text("not_in_partition", partitions=", ".join(sorted(self.partitions)))
         if not self.features <= pool.features:
             return text("lacks", features=", ".join(sorted(self.features - pool.features)))
-        for each in devices:
-            if pool.has(each.gres) < each.count:
-                most = max(p.has(each.gres) for p in pools)
-                what = f" {each.gres}" if each.gres != pool.gres else ""
-                return text("few_on_node", most=most, what=what, count=each.count)
+        if any(pool.has(each.gres) < each.count for each in devices):
+            return _too_few(pools, devices)
         if pool.cpus < need.cpus:
             return text("few_cpus", needed=need.cpus, cpus=pool.cpus)
         if pool.memory < need.memory_mib:
@@ -165,6 +162,15 @@ def _failed(pool: Pool, devices: Sequence[Devices]) -> str:
             failed = pool.facts_of(each.gres).failed
             return text("failed", failed=failed, count=pool.has(each.gres), gres=each.gres)
     return ""
+
+
+def _too_few(pools: Sequence[Pool], devices: Sequence[Devices]) -> str:
+    if len(devices) > 1:
+        together = " + ".join(f"{each.count} x {each.gres}" for each in devices)
+        return text("not_together", devices=together)
+    [each] = devices
+    most = max(pool.has(each.gres) for pool in pools)
+    return text("few_on_node", most=most, count=each.count)
 
 
 def node_count(pools: Iterable[Pool]) -> int:

@@ -121,7 +121,7 @@ class TestNoNodeHoldsIt:
             APART, rules(fallback=fallback), "compute:mixed:1", known=known(leaves)
         )  # fmt: skip
 
-        assert "at most 0 npu:ascend910b3 on a node, 2 needed" in decision.error
+        assert "no node has 1 x gpu:a100 + 2 x npu:ascend910b3 together" in decision.error
         assert ("sbatch" in decision.error) is (told is not None)
         assert (told or "") in decision.error
 
