@@ -69,7 +69,7 @@ def _worked_out(site: Site, fields: Fields, *, idle: bool) -> dict[str, Any]:
     from hpcmgr.admit import decide
     from hpcmgr.configure import idle_state
     from hpcmgr.service.journal import describe
-    from hpcmgr.service.knowledge import Knowledge, policy_of
+    from hpcmgr.service.knowledge import known_of, policy_of
     from hpcmgr.slurm.reader import read_cluster
     from hpcmgr.submit.request import read_fields
     from hpcmgr.submit.view import make_view
@@ -77,9 +77,7 @@ def _worked_out(site: Site, fields: Fields, *, idle: bool) -> dict[str, Any]:
     policy = policy_of(site)
     started = time.monotonic()
     state = idle_state(site) if idle else read_cluster(started)
-    knowledge = Knowledge(site, policy.library)
-    knowledge.look()
-    view = make_view(state, policy.library, knowledge.known)
+    view = make_view(state, policy.library, known_of(site, policy.library))
     decision = decide(read_fields(fields), policy, view, {}, "quote")
     source = {"source": "inventory"} if idle else {"source": "slurm"}
     age = None if idle else round(time.monotonic() - started, 3)

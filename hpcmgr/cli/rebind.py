@@ -45,7 +45,7 @@ def _of_service(site: Site) -> list[Row]:
 
 
 def _worked_out(site: Site) -> list[Row]:
-    from hpcmgr.service.knowledge import Knowledge, policy_of
+    from hpcmgr.service.knowledge import known_of, policy_of
     from hpcmgr.service.rebinder import plan_cycle
     from hpcmgr.slurm.queue import read_queue
     from hpcmgr.slurm.reader import read_cluster
@@ -53,7 +53,7 @@ def _worked_out(site: Site) -> list[Row]:
     from hpcmgr.submit.view import make_view
 
     policy = policy_of(site)
-    known = Knowledge(site, policy.library).known()
+    known = known_of(site, policy.library)
     view = make_view(read_cluster(time.monotonic()), policy.library, known)
     cycle = plan_cycle(read_queue(), policy, view, Habit(), time.time())
     return list(cycle.rows())

@@ -96,6 +96,13 @@ class Knowledge:
         self._failing = problem
 
 
+def known_of(site: Site, library: ProfileLibrary) -> Known:
+    """What one look at the inventories tells."""
+    knowledge = Knowledge(site, library)
+    knowledge.look()
+    return knowledge.known
+
+
 def leaves_of(site: Site) -> dict[str, str]:
     """Node → the switch of site.yaml's fabric that it hangs on."""
     return {
