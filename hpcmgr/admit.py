@@ -16,8 +16,9 @@ from hpcmgr.profile import ProfileLibrary
 from hpcmgr.profile.performance import NO_TABLE, PerformanceTable
 from hpcmgr.settings import Site
 from hpcmgr.slurm.capability import has
+from hpcmgr.submit.access import access_of
 from hpcmgr.submit.binding import Binding, choose_binding
-from hpcmgr.submit.candidates import Candidate, find_candidates
+from hpcmgr.submit.candidates import Candidate, find_candidates, most_within
 from hpcmgr.submit.direct import add_units
 from hpcmgr.submit.messages import text
 from hpcmgr.submit.request import Ask, Direct, JobFields, read_request
@@ -232,15 +233,15 @@ def _offers(fields: JobFields, selection: Selection, view: ClusterView) -> str:
     """For each allowed device type the most units that one node could give."""
     if selection.job_class.groups:
         return ""
-    partitions = {p for p in fields.string("partition").split(",") if p}
+    access = access_of(fields, view.state)
     offers = []
     for profile, pools in view.types:
         units = profile.booked_units
         here = [
-            pool.count
+            most_within(access, pool, profile, fields.nodes)
             for pool in pools
-            if pool.usable and (not partitions or partitions & pool.partitions)
+            if pool.usable and not access.missing(pool.partitions, pool.owners)
         ]
-        if units and here and not selection.allows(profile):
+        if units and max(here, default=0) and not selection.allows(profile):
             offers.append(f"compute:{profile.gres.type}:{units * max(here)}")
     return ", ".join(offers)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from hpcmgr.admit import Decision, Policy, decide, make_policy
 from hpcmgr.profile import DeviceProfile, ProfileLibrary
 from hpcmgr.profile.performance import load
 from hpcmgr.settings import Site
-from hpcmgr.slurm.state import ClusterState, NodeState, Partition, PendingJob
+from hpcmgr.slurm.partition import Partition
+from hpcmgr.slurm.state import ClusterState, NodeState, PendingJob
 from hpcmgr.submit.facts import NOTHING_KNOWN, DeviceFacts, Known
 from hpcmgr.submit.request import read_fields
 from hpcmgr.submit.view import make_view
@@ -97,5 +99,5 @@ def submit(
 ) -> Decision:
     """Decide on ``"compute:8"`` or on a whole set of fields."""
     values = {"tres_per_node": job} if isinstance(job, str) else dict(job)
-    view = make_view(state, rules.library, known)
+    view = make_view(state, rules.library, replace(known, owned=rules.site.owned))
     return decide(read_fields(values), rules, view, granted or {}, "t-1", late=late)

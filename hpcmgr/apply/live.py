@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hpcmgr.plan import NEUTRAL
 from hpcmgr.slurm.command import Output, run
 from hpcmgr.slurm.hostlist import expand
-from hpcmgr.slurm.state import parse_nodes, parse_record, without_share_types
+from hpcmgr.slurm.record import parse_record
+from hpcmgr.slurm.state import parse_nodes, without_share_types
 
 Runner = Callable[..., Output]
 
@@ -17,6 +19,7 @@ Runner = Callable[..., Output]
 _STATES = "RUNNING,SUSPENDED,COMPLETING,CONFIGURING,RESIZING,SIGNALING,STAGE_OUT,STOPPED"
 _JOBS = ("squeue", "-h", "-a", "-t", _STATES, "-o", "%i|%t|%u|%N")
 """No field that a user could write into."""
+_PARTITIONS = ("squeue", "-h", "-a", "-t", f"PENDING,{_STATES}", "-o", "%P")
 
 _AWAY = frozenset({"DOWN", "FUTURE", "UNKNOWN", "POWERED_DOWN", "POWERING_DOWN"})
 _REASON = re.compile(r"\s*\[[^\[\]@\s]+@[^\[\]\s]+\]$")
@@ -81,10 +84,12 @@ class LiveNode:
 
 @dataclass(frozen=True, slots=True)
 class LiveCluster:
-    """Nodes by name, and all jobs that have nodes."""
+    """Nodes by name, all jobs that have nodes, and how many jobs, waiting ones too, each partition
+    has."""
 
     nodes: Mapping[str, LiveNode]
     jobs: tuple[Job, ...] = ()
+    partitions: Mapping[str, int] = field(default_factory=dict)
 
     def jobs_on(self, node: str) -> tuple[Job, ...]:
         """Jobs that have the node."""
@@ -94,6 +99,11 @@ class LiveCluster:
         """Whether a job has devices there, by slurmctld's own count."""
         live = self.nodes.get(node)
         return live is not None and live.holds_devices
+
+    def jobs_in(self, partitions: Iterable[str]) -> str:
+        """Those of the partitions that have jobs, with how many: ``train (3), test (1)``."""
+        busy = ((name, self.partitions.get(name, 0)) for name in partitions)
+        return ", ".join(f"{name} ({count})" for name, count in busy if count)
 
     def devices_in_use(self, node: str) -> bool:
         """Whether moving the devices of ``node`` could harm a job. A job that is starting, ending
@@ -110,7 +120,9 @@ def read_live(runner: Runner = run) -> LiveCluster:
     # Jobs first: one that starts in between shows in the nodes' counts.
     jobs = tuple(parse_jobs(runner(*_JOBS).stdout))
     nodes = runner("scontrol", "-o", "-d", "-a", "show", "nodes").stdout
-    return LiveCluster({node.name: node for node in parse_live(nodes)}, jobs)
+    words = (p for line in runner(*_PARTITIONS).stdout.splitlines() for p in line.split(","))
+    partitions = Counter(word.strip() for word in words)
+    return LiveCluster({node.name: node for node in parse_live(nodes)}, jobs, partitions)
 
 
 def parse_jobs(text: str) -> Iterable[Job]:

@@ -17,7 +17,12 @@ from hpcmgr.apply.memory import recall
 from hpcmgr.apply.workplace import FOLDER, Workplace
 from hpcmgr.errors import ApplyError
 from hpcmgr.slurm.capability import Release
-from hpcmgr.verify.configuration import FRAGMENT, GRES_FRAGMENT, read_configuration
+from hpcmgr.verify.configuration import (
+    FRAGMENT,
+    GRES_FRAGMENT,
+    Configuration,
+    read_configuration,
+)
 
 SECRET = frozenset({".key", ".jwks", ".pem"})
 
@@ -56,13 +61,15 @@ class FileChange:
 @dataclass(frozen=True, slots=True)
 class Change:
     """What would be written. ``moved``: nodes whose devices or cores change place; ``touched``:
-    nodes of which anything changes; ``layouts``: every node as it would be."""
+    nodes of which anything changes; ``layouts``: every node as it would be; ``gone``:
+    partitions that would no longer be there."""
 
     files: tuple[FileChange, ...]
     waiting: tuple[Waiting, ...]
     moved: tuple[str, ...]
     touched: tuple[str, ...]
     layouts: Mapping[str, NodeLayout]
+    gone: tuple[str, ...] = ()
 
     @property
     def texts(self) -> dict[str, str]:
@@ -90,7 +97,8 @@ def plan_change(
         release: of the site's Slurm.
 
     Raises:
-        ApplyError: the lines of a waiting node cannot be kept as they are.
+        ApplyError: the lines of a waiting node cannot be kept as they are, or a partition with jobs
+            would go.
     """
     current = read_configuration(place.conf_dir, release)
     memory = recall(place.folder)
@@ -101,7 +109,17 @@ def plan_change(
     if live:
         _insist_on_lines(before, live)
     with overlaid(place.conf_dir, wanted) as copy:
-        after = layouts(read_configuration(copy, release))
+        copied = read_configuration(copy, release)
+        after = layouts(copied)
+        gone = tuple(sorted(partitions(current) - partitions(copied)))
+    busy = live.jobs_in(gone) if live else ""
+    if busy:
+        raise ApplyError(
+            f"there are jobs in partitions that would go: {busy}; slurmctld would end them, "
+            "running and waiting ones",
+            "keep the partition with 'options: {State: DRAIN}' until they are done, or move them "
+            "(scontrol update jobid=… partition=…)",
+        )
     waiting = _waiting(before, after, live) if live else ()
     names = frozenset(w.node for w in waiting)
     rendered = _rendered(wanted)
@@ -128,6 +146,7 @@ def plan_change(
         moved=tuple(sorted(n for n in both if not same(before, after, n))),
         touched=touched,
         layouts=after,
+        gone=gone,
     )
 
 
@@ -182,6 +201,12 @@ def _insist(
             "the new ones",
             "wait for the jobs, or use --drain-first",
         )
+
+
+def partitions(configuration: Configuration) -> set[str]:
+    """Names of all partitions that are defined."""
+    lines = configuration.slurm.settings("partitionname")
+    return {name for line in lines for name in (line.get("partitionname") or "").split(",")}
 
 
 @contextmanager

@@ -324,6 +324,9 @@ class Applier:
         if busy:
             # Somebody resumed it, or it was down and came back.
             return {}, f"a job started on {', '.join(busy)} meanwhile: run 'hpcmgr apply' again"
+        late = now.jobs_in(change.gone)
+        if late:
+            return {}, f"jobs came into partitions that go, {late}: run 'hpcmgr apply' again"
         problem = self._reconfigure(live)
         if problem:
             return {}, problem
@@ -400,7 +403,7 @@ def with_starts(live: LiveCluster, started: Mapping[str, str | None]) -> LiveClu
         name: replace(node, started=started.get(name, node.started))
         for name, node in live.nodes.items()
     }
-    return LiveCluster(nodes, live.jobs)
+    return replace(live, nodes=nodes)
 
 
 def _is_recent(start: str) -> bool:

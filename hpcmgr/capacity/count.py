@@ -13,7 +13,8 @@ from hpcmgr.capacity.tally import Tally, Worth, total
 from hpcmgr.profile import DeviceProfile, ProfileLibrary
 from hpcmgr.settings import JobClass
 from hpcmgr.slurm.hostlist import expand, fold
-from hpcmgr.slurm.state import ClusterState, NodeState, Partition
+from hpcmgr.slurm.partition import Partition
+from hpcmgr.slurm.state import ClusterState, NodeState
 
 NEUTRAL = ("compute", "vram")
 _NO_DEVICES = frozenset({*NEUTRAL, "mps", "shard", "nic"})

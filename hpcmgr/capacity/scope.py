@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from hpcmgr.errors import CommandError
 from hpcmgr.slurm.command import run
 from hpcmgr.slurm.reader import Runner
-from hpcmgr.slurm.state import ClusterState, NodeState, parse_record
+from hpcmgr.slurm.record import parse_record
+from hpcmgr.slurm.state import ClusterState, NodeState
 
 _ASSOCIATIONS = ("sacctmgr", "-n", "-P", "show", "assoc", "format=Account,ParentName,User")
 

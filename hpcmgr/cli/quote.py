@@ -19,11 +19,20 @@ Fields = dict[str, str | int]
 @click.argument("request")
 @click.option("--nodes", "-N", type=click.IntRange(1, 65_536), default=1, help="Nodes to ask for.")
 @click.option("--partition", "-p", default="", help="Partition to ask in.")
+@click.option("--account", "-A", default="", help="Account to ask for; your default one without.")
+@click.option("--qos", "-q", default="", help="QOS to ask for; your default one without.")
 @click.option("--idle", is_flag=True, help="Against the inventory alone; needs no Slurm.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.pass_obj
 def command(
-    config: Path | None, request: str, nodes: int, partition: str, idle: bool, as_json: bool
+    config: Path | None,
+    request: str,
+    nodes: int,
+    partition: str,
+    account: str,
+    qos: str,
+    idle: bool,
+    as_json: bool,
 ) -> int:
     """Show what REQUEST would become, with every candidate and its terms; submits nothing.
 
@@ -34,8 +43,8 @@ def command(
 
     site = load_site(config)
     fields: Fields = {"tres_per_node": request, "min_nodes": nodes}
-    if partition:
-        fields["partition"] = partition
+    given = {"partition": partition, "account": account, "qos": qos}
+    fields |= {name: value for name, value in given.items() if value}
     quote = None if idle else _of_service(site, fields)
     if quote is None:
         quote = _worked_out(site, fields, idle=idle)
@@ -64,20 +73,25 @@ def _of_service(site: Site, fields: Fields) -> dict[str, Any] | None:
 
 
 def _worked_out(site: Site, fields: Fields, *, idle: bool) -> dict[str, Any]:
+    import contextlib
+    import os
+    import pwd
     import time
 
     from hpcmgr.admit import decide
     from hpcmgr.configure import idle_state
     from hpcmgr.service.journal import describe
     from hpcmgr.service.knowledge import known_of, policy_of
-    from hpcmgr.slurm.reader import read_cluster
+    from hpcmgr.slurm.reader import read_cluster, with_accounts
     from hpcmgr.submit.request import read_fields
     from hpcmgr.submit.view import make_view
 
     policy = policy_of(site)
     started = time.monotonic()
-    state = idle_state(site) if idle else read_cluster(started)
+    state = idle_state(site) if idle else with_accounts(read_cluster(started))
     view = make_view(state, policy.library, known_of(site, policy.library))
+    with contextlib.suppress(KeyError):
+        fields = {**fields, "user_name": pwd.getpwuid(os.getuid()).pw_name}
     decision = decide(read_fields(fields), policy, view, {}, "quote")
     source = {"source": "inventory"} if idle else {"source": "slurm"}
     age = None if idle else round(time.monotonic() - started, 3)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from hpcmgr.plan import NEUTRAL, ClusterPlan, NodePlan, PlannedDevice
 from hpcmgr.render.environment import fill
+from hpcmgr.render.partitions import node_sets, partition_lines
 from hpcmgr.render.topology import render_topology
 from hpcmgr.slurm.hostlist import fold
 
@@ -181,6 +182,8 @@ def _hpcmgr_conf(plan: ClusterPlan) -> str:
         billing_weights=weights if plan.site.accounting and billing.enabled else "",
         task_prolog=TASK_PROLOG,
         nodes=lines,
+        node_sets=node_sets(plan),
+        partitions=partition_lines(plan),
     )
 
 

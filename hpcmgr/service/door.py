@@ -168,7 +168,7 @@ class Door:
             if isinstance(request, Explain):
                 return self._explain(request, uid)
             if isinstance(request, Quote):
-                return self._quote(request)
+                return self._quote(request, uid)
             return self._inventory(request, uid, body, host)
         except CredentialError as error:
             log.info("door: %s: %s", host, error.message)
@@ -192,11 +192,14 @@ class Door:
             return _refusal("forbidden", "the journal shows a job's records to its owner only")
         return {"records": records[-_MOST_RECORDS:]}
 
-    def _quote(self, request: Quote) -> Answer:
+    def _quote(self, request: Quote, uid: int) -> Answer:
+        """As that user would be answered: his account and QOS are those of his own jobs."""
         current = self._snapshot.current()
         if current is None:
             raise ServiceError("the service has no recent picture of the cluster")
         view, granted = current
+        with contextlib.suppress(KeyError):
+            request.fields["user_name"] = pwd.getpwuid(uid).pw_name
         decision = decide(read_fields(request.fields), self._policy, view, granted, "quote")
         return {"quote": describe(decision), "age_s": round(self._snapshot.age or 0.0, 3)}
 

@@ -22,6 +22,7 @@ AUDIENCE = "hpcmgr-door"
 
 QUOTE_FIELDS: dict[str, type[str] | type[int]] = {
     "tres_per_node": str, "tres_per_task": str, "partition": str, "features": str,
+    "account": str, "qos": str,
     "min_nodes": int, "num_tasks": int, "ntasks_per_node": int, "cpus_per_task": int,
     "min_mem_per_node": int, "min_mem_per_cpu": int,
 }  # fmt: skip

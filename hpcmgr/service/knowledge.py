@@ -56,7 +56,8 @@ class Knowledge:
         self._equal: dict[frozenset[object], NodeFacts] = {}
         self._failing = ""
         self._leaves = leaves_of(site)
-        self.known = Known({}, self._leaves)
+        self._owned = site.owned
+        self.known = Known({}, self._leaves, self._owned)
         """What is known now; replaced as a whole."""
 
     def look(self) -> None:
@@ -75,7 +76,7 @@ class Knowledge:
         for node in set(self._seen) - {path.stem for path in paths}:
             del self._seen[node]
             self._facts.pop(node, None)
-        self.known = Known(dict(self._facts), self._leaves)
+        self.known = Known(dict(self._facts), self._leaves, self._owned)
         self._complain(problem)
 
     def _take(self, path: Path) -> None:

@@ -11,11 +11,13 @@ import signal
 import socket
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 from hpcmgr.admit import Policy, decide
 from hpcmgr.errors import HpcmgrError, ServiceError, WireError
+from hpcmgr.service.accounts import AccountsPicture
 from hpcmgr.service.binder import Binder, Shape, shape_of
 from hpcmgr.service.door import Door
 from hpcmgr.service.journal import Journal
@@ -58,6 +60,7 @@ class Server:
         self._shape: Shape = ()
         self._door = Door(policy, self._snapshot, settings.state_dir / "journal.sqlite")
         self._knowledge = Knowledge(policy.site, policy.library)
+        self._accounts = AccountsPicture()
         self._stop = asyncio.Event()
         self._learnt = asyncio.Event()
         self._failing = ""
@@ -70,7 +73,9 @@ class Server:
         server = await asyncio.start_unix_server(
             self._client, sock=_listen(self._settings.socket), limit=MAX_LINE
         )
-        works = (self._learn(), self._refresh(), self._rebind())
+        works = [self._learn(), self._refresh(), self._rebind()]
+        if self._policy.site.accounting:
+            works.append(self._refresh_accounts())
         tasks = [asyncio.create_task(work) for work in works]
         if self._settings.door:
             tasks.append(asyncio.create_task(self._door.serve(self._settings.door)))
@@ -121,10 +126,14 @@ class Server:
         view, granted = current
         decision = decide(submission.fields, self._policy, view, granted)
         neutral = decision.request not in {"", "direct"}
-        if neutral and view.lacks_reservation(submission.fields.string("reservation")):
-            return hold_answer("the reservation is not in the picture yet")
+        lacking = view.lacks(submission.fields) if neutral else ""
+        if lacking:
+            return hold_answer(f"{lacking} is not in the picture yet")
         if decision.rewrite and decision.ranked:
             self._snapshot.grant(devices_of(decision, submission.fields))
+        if decision.error:
+            # Perhaps for a limit that was just raised: the next one shall see it.
+            self._accounts.hurry()
         if decision.rewrite or decision.error:
             self._journal.put(decision, uid=submission.uid)
         return answer_of(decision)
@@ -157,8 +166,18 @@ class Server:
             spent = time.monotonic() - started
             await asyncio.sleep(max(0.1, self._settings.refresh - spent))
 
+    async def _refresh_accounts(self) -> None:
+        """Beside the other: slurmdbd may be away for long."""
+        while not self._stop.is_set():
+            try:
+                await asyncio.to_thread(self._accounts.refresh)
+            except Exception:
+                log.exception("reading the accounts failed")
+            await asyncio.sleep(self._settings.refresh)
+
     def _cycle(self, started: float) -> None:
         state = read_cluster(started)
+        state = replace(state, accounts=self._accounts.latest)
         view = make_view(state, self._policy.library, self._knowledge.known)
         unsupported = why_unsupported(view.release)
         if unsupported:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -12,8 +13,10 @@ from pydantic import ConfigDict, Field, model_validator
 from hpcmgr.errors import ConfigError, Problem
 from hpcmgr.settings.classes import RESERVED_CLASS_NAMES, JobClass
 from hpcmgr.settings.fabric import Fabric, Topology
-from hpcmgr.settings.fields import Section, Word
+from hpcmgr.settings.fields import NodeWord, Section, Word
 from hpcmgr.settings.nodes import NodeGroup
+from hpcmgr.settings.ownership import Owned, Owner, owned_nodes
+from hpcmgr.settings.partitions import SitePartition, Sort, partition_problems
 from hpcmgr.settings.profiles import Profiles
 from hpcmgr.settings.rebind import Rebind
 from hpcmgr.settings.service import Service, Weights
@@ -55,6 +58,12 @@ class Site(Section):
     sharing: dict[str, Sharing] = {}
     """Devices that several jobs use at once, on every node, by profile: `{t4: {shard: 4}}`. See
     [slicing.md](slicing.md)."""
+    departments: dict[NodeWord, Owner] = {}
+    """Departments that keep their nodes for themselves. See [ownership.md](ownership.md)."""
+    projects: dict[NodeWord, Owner] = {}
+    """Projects that do."""
+    partitions: dict[NodeWord, SitePartition] = {}
+    """Partitions by name, for hpcmgr.conf; those of the site's own slurm.conf stay there."""
     classes: dict[Word, JobClass] = {}
     """What users may ask for by name (`compute:NAME:8`); `default` is the class of `compute:8`. A
     class that says nothing allows everything."""
@@ -111,6 +120,17 @@ class Site(Section):
         return {profile: sharing for profile, sharing in found.items() if sharing is not None}
 
     @property
+    def owned(self) -> Owned:
+        """Nodes that serve the accounts of their department or project only."""
+        return owned_nodes(self.nodes, self.departments, self.projects)
+
+    def ownership_problems(self) -> Iterator[str]:
+        """What is wrong with partitions, departments and projects taken together."""
+        owners: dict[Sort, dict[NodeWord, Owner]]
+        owners = {"department": self.departments, "project": self.projects}
+        return partition_problems(self.partitions, owners, self.nodes, accounting=self.accounting)
+
+    @property
     def default_class(self) -> JobClass:
         """The class of ``compute:N`` without a selector."""
         return self.classes.get("default", JobClass())
@@ -135,6 +155,7 @@ def load_site(path: Path | None = None) -> Site:
     if site.publish == "push" and not site.service.door:
         text = "publish: push needs service.door, where the nodes send their inventories"
         problems.append(Problem(file, None, text))
+    problems += [Problem(file, None, text) for text in site.ownership_problems()]
     if problems:
         raise ConfigError(problems)
     return site

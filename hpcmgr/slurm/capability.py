@@ -217,6 +217,11 @@ CAPABILITIES: dict[str, Capability] = {
         "slurmctld refuses an empty topology.conf with topology/tree", since="26.05", seen="26.05.5"
     ),
     # Other
+    "UNKNOWN_QOS_FATAL": _entry(
+        "slurmctld without slurmdbd refuses a partition with AllowQos or QOS",
+        since="26.05",
+        seen="26.05.5",
+    ),
     "CONFIGLESS_TASK_PROLOG": _entry("configless ships TaskProlog to the nodes", since="25.11"),
     "OPENMETRICS": _entry("MetricsType=metrics/openmetrics", since="25.11"),
 }

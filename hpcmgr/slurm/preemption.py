@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from hpcmgr.slurm.record import known, seconds
+
 QOS = ("sacctmgr", "-n", "-P", "show", "qos", "format=Name,Preempt,PreemptMode,PreemptExemptTime")
 FREEING = frozenset({"REQUEUE", "CANCEL"})
 """Modes that give the devices back; a suspended job keeps its GRES."""
@@ -40,7 +42,7 @@ def parse_config(text: str) -> Controller:
     """``scontrol show config``."""
     values = dict(re.findall(r"(?m)^(\w+)\s*= (.*?)\s*$", text))
     private = values.get("PrivateData", "none")
-    preempt = _known(values.get("PreemptType", "")).removeprefix("preempt/")
+    preempt = known(values.get("PreemptType", "")).removeprefix("preempt/")
     return Controller(
         cluster=values.get("ClusterName", ""),
         preempt_by="" if preempt == "none" else preempt,
@@ -57,19 +59,6 @@ def parse_qos(text: str) -> dict[str, Qos]:
     for line in text.splitlines():
         name, preempts, mode, exempt = (line.split("|") + [""] * 4)[:4]
         if name:
-            known = frozenset(part for part in preempts.split(",") if part)
-            found[name] = Qos(known, mode.upper(), seconds(exempt))
+            below = frozenset(part for part in preempts.split(",") if part)
+            found[name] = Qos(below, mode.upper(), seconds(exempt))
     return found
-
-
-def seconds(text: str) -> int | None:
-    """``1-02:03:04``, ``02:03:04``, ``03:04`` → seconds; None for what is no time."""
-    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
-    if not found:
-        return None
-    days, hours, minutes, rest = (int(part or 0) for part in found.groups())
-    return ((days * 24 + hours) * 60 + minutes) * 60 + rest
-
-
-def _known(text: str) -> str:
-    return "" if text in {"(null)", "N/A", "none"} else text

@@ -12,13 +12,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from hpcmgr.slurm.accounts import Accounts
+from hpcmgr.slurm.partition import Partition
+from hpcmgr.slurm.record import known, number, parse_record
+
 _NODE = re.compile(
     r"(?:^|\s)(NodeName|State|Gres|GresUsed|Partitions|AvailableFeatures|Sockets|CoresPerSocket"
     r"|ThreadsPerCore|CPUEfctv|CPUTot|CPUAlloc|RealMemory|MemSpecLimit|AllocMem)=(\S*)"
 )
 """What is read of a node; none of these values has blanks."""
 
-_KEY = re.compile(r"(?:^|\s)([A-Z][A-Za-z:/]*)=")
 _GRES = re.compile(
     r"(?P<name>[A-Za-z][\w.-]*)(?::(?P<type>[A-Za-z][\w.-]*))?:(?P<count>\d+)(?P<suffix>[KMGTP]?)"
     r"(?:\((?P<note>[^)]*)\))?"
@@ -104,21 +107,6 @@ class PendingJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
-    """A partition; ``nodes`` is not needed since each node names its partitions. ``gpu_defaults``:
-    CPUs and memory (MiB) that a job gets for a device if it says nothing, 0: none. ``tier`` and
-    ``preempt_mode``: whose jobs may stop whose, where the site lets partitions decide."""
-
-    name: str
-    default: bool = False
-    up: bool = True
-    exclusive: bool = False
-    gpu_defaults: tuple[int, int] = (0, 0)
-    tier: int = 1
-    preempt_mode: str = "OFF"
-
-
-@dataclass(frozen=True, slots=True)
 class Reservation:
     """A reservation on ``nodes`` (a hostlist), ``active`` or to come. ``gres``: the devices it
     holds, by ``name:type``, all nodes together; ``whole``: it holds its nodes with all of them."""
@@ -133,7 +121,8 @@ class Reservation:
 @dataclass(frozen=True, slots=True)
 class ClusterState:
     """All of it, as of ``taken`` (time.monotonic of the reader's machine). ``reservations``: those
-    that can be seen; some sites hide them. ``gpu_defaults`` hold where a partition has none."""
+    that can be seen; some sites hide them. ``gpu_defaults`` hold where a partition has none.
+    ``accounts``: None where Slurm enforces none, or they cannot be read."""
 
     taken: float
     release: str
@@ -142,21 +131,12 @@ class ClusterState:
     pending: tuple[PendingJob, ...] = ()
     reservations: tuple[Reservation, ...] = ()
     gpu_defaults: tuple[int, int] = (0, 0)
+    accounts: Accounts | None = None
 
     @property
     def default_partition(self) -> str | None:
         """Where a job goes that names none."""
         return next((p.name for p in self.partitions if p.default), None)
-
-
-def parse_record(line: str) -> dict[str, str]:
-    """``Key=value`` pairs of one line of ``scontrol -o``; values may hold spaces."""
-    marks = list(_KEY.finditer(line))
-    ends = [*(mark.start() for mark in marks[1:]), len(line)][: len(marks)]
-    record: dict[str, str] = {}
-    for mark, end in zip(marks, ends, strict=True):
-        record.setdefault(mark[1], line[mark.end() : end].strip())
-    return record
 
 
 def parse_nodes(text: str) -> Iterable[NodeState]:
@@ -177,21 +157,21 @@ def _node(record: Mapping[str, str], tail: str) -> NodeState:
     used, indexed = _used(record.get("GresUsed", ""))
     reason, by, since = _reason(tail)
     reservation = _RESERVATION.search(tail)
-    set_aside = _number(record.get("MemSpecLimit"), 0)
+    set_aside = number(record.get("MemSpecLimit"), 0)
     return NodeState(
         name=record["NodeName"],
         usable=takes_jobs(state_words(state)),
         state=state,
         reason=reason,
         partitions=tuple(p for p in record.get("Partitions", "").split(",") if p),
-        features=frozenset(f for f in _known(record.get("AvailableFeatures", "")).split(",") if f),
-        sockets=_number(record.get("Sockets"), 1),
-        cores_per_socket=_number(record.get("CoresPerSocket"), 1),
-        threads_per_core=_number(record.get("ThreadsPerCore"), 1),
-        cpus=_number(record.get("CPUEfctv") or record.get("CPUTot"), 1),
-        cpus_used=_number(record.get("CPUAlloc"), 0),
-        memory=max(0, _number(record.get("RealMemory"), 0) - set_aside),
-        memory_used=_number(record.get("AllocMem"), 0),
+        features=frozenset(f for f in known(record.get("AvailableFeatures", "")).split(",") if f),
+        sockets=number(record.get("Sockets"), 1),
+        cores_per_socket=number(record.get("CoresPerSocket"), 1),
+        threads_per_core=number(record.get("ThreadsPerCore"), 1),
+        cpus=number(record.get("CPUEfctv") or record.get("CPUTot"), 1),
+        cpus_used=number(record.get("CPUAlloc"), 0),
+        memory=max(0, number(record.get("RealMemory"), 0) - set_aside),
+        memory_used=number(record.get("AllocMem"), 0),
         gres=gres,
         used=used,
         sockets_of=sockets,
@@ -225,7 +205,7 @@ def _reason(tail: str) -> tuple[str, str, str]:
     text = tail.removeprefix(" Reason=")
     found = _STAMP.search(text)
     if not found:
-        return _known(_BEHIND.split(text)[0].strip()), "", ""
+        return known(_BEHIND.split(text)[0].strip()), "", ""
     lines = [text[: found.start()].strip(), _BEHIND.split(text[found.end() :])[0].strip()]
     return " ".join(line for line in lines if line), found["by"], found["since"]
 
@@ -298,42 +278,6 @@ def _ranges(text: str) -> frozenset[int]:
     return frozenset(numbers)
 
 
-def _number(text: str | None, default: int) -> int:
-    found = re.match(r"\d+", text or "")
-    return int(found[0]) if found else default
-
-
-def _known(text: str) -> str:
-    return "" if text in {"(null)", "N/A", "none"} else text
-
-
-def parse_gpu_defaults(text: str) -> tuple[int, int]:
-    """DefCpuPerGPU and DefMemPerGPU (MiB) of a partition's record, or of ``scontrol show config``;
-    0 where they are not set."""
-    found = re.search(r"JobDefaults\s*=\s*(\S+)", text)
-    pairs = dict(re.findall(r"(Def\w+)=(\d+)", found[1])) if found else {}
-    by_name = {name.lower(): int(value) for name, value in pairs.items()}
-    return by_name.get("defcpupergpu", 0), by_name.get("defmempergpu", 0)
-
-
-def parse_partitions(text: str) -> Iterable[Partition]:
-    """Records of ``scontrol -o show partitions``."""
-    for line in text.splitlines():
-        record = parse_record(line)
-        if "PartitionName" in record:
-            yield Partition(
-                record["PartitionName"],
-                default=record.get("Default") == "YES",
-                up=record.get("State", "UP") == "UP",
-                # From 26.05 on Exclusive=NODE, before OverSubscribe=EXCLUSIVE.
-                exclusive=record.get("OverSubscribe") == "EXCLUSIVE"
-                or "NODE" in record.get("Exclusive", ""),
-                gpu_defaults=parse_gpu_defaults(line),
-                tier=_number(record.get("PriorityTier"), 1),
-                preempt_mode=record.get("PreemptMode", "OFF"),
-            )
-
-
 def parse_reservations(text: str) -> Iterable[Reservation]:
     """Records of ``scontrol -o show reservations``. One that names GRES holds these alone (and jobs
     of others run beside them), one that names cores no device at all."""
@@ -347,7 +291,7 @@ def parse_reservations(text: str) -> Iterable[Reservation]:
                 )
             }
             whole = not gres and "CoreIDs" not in record
-            nodes = _known(record.get("Nodes", ""))
+            nodes = known(record.get("Nodes", ""))
             active = record.get("State") == "ACTIVE"
             yield Reservation(record["ReservationName"], nodes, gres, whole, active)
 
@@ -373,8 +317,8 @@ def parse_pending(text: str) -> Iterable[PendingJob]:
         yield PendingJob(
             job_id=job_id,
             partition=partition,
-            priority=_number(priority, 0),
-            nodes=_number(nodes, 1) * _tasks_of(job_id),
+            priority=number(priority, 0),
+            nodes=number(nodes, 1) * _tasks_of(job_id),
             tres_per_node=tres,
             queued=reason in _QUEUED and priority != "0",
         )

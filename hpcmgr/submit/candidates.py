@@ -7,9 +7,19 @@ from dataclasses import dataclass, field
 
 from hpcmgr.profile import DeviceProfile
 from hpcmgr.settings import JobClass
+from hpcmgr.submit.access import Access
+from hpcmgr.submit.limits import over_all
 from hpcmgr.submit.messages import text
 from hpcmgr.submit.need import NO_NEED, Asked, Need, read_asked
-from hpcmgr.submit.nodes import Able, Devices, Wanted, able_pools, node_count, read_wanted
+from hpcmgr.submit.nodes import (
+    Able,
+    Devices,
+    Wanted,
+    able_pools,
+    booked_by,
+    node_count,
+    read_wanted,
+)
 from hpcmgr.submit.pool import Pool
 from hpcmgr.submit.request import Ask, JobFields
 from hpcmgr.submit.selectors import Selection
@@ -131,7 +141,7 @@ def _candidate(
     need = asked.need(*device_needs(selection.job_class, profile, count, defaults))
     per_node = count * (asked.together if ask.per_task else 1)
     versions = selection.job_class.needs.get(profile.runtime, "")
-    devices = Devices(profile.gres_key, per_node, profile.runtime, versions)
+    devices = devices_of(profile, per_node, versions)
     able = able_pools(pools, (devices,), need, wanted)
     return Candidate(
         profile,
@@ -146,6 +156,12 @@ def _candidate(
         avoid=able.avoid,
         notes=unsure_notes(able, (devices,)),
     )
+
+
+def devices_of(profile: DeviceProfile, count: int, versions: str = "") -> Devices:
+    """``count`` devices on a node, with the units that are booked for them."""
+    units, vram = count * (profile.booked_units or 0), count * (profile.memory_gib or 0)
+    return Devices(profile.gres_key, count, profile.runtime, versions, units, vram)
 
 
 def unsure_notes(able: Able, devices: Sequence[Devices]) -> tuple[str, ...]:
@@ -197,3 +213,12 @@ def device_count(
     if count > most:
         return text("too_many", count=count, most=most)
     return count
+
+
+def most_within(access: Access, pool: Pool, profile: DeviceProfile, nodes: int) -> int:
+    """The most devices on a node that one job may ever have in the pool's partitions."""
+    bounds = access.bounds(pool.partitions)
+    for count in range(pool.count, 0, -1):
+        if not over_all(bounds, booked_by((devices_of(profile, count),), NO_NEED), nodes):
+            return count
+    return 0

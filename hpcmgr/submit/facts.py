@@ -12,6 +12,7 @@ from functools import cache
 from hpcmgr.inventory import Device, NodeInventory
 from hpcmgr.profile import DeviceProfile, ProfileLibrary
 from hpcmgr.profile.runtimes import Served, serves
+from hpcmgr.settings import Owned
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +35,11 @@ NodeFacts = Mapping[str, DeviceFacts]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known besides Slurm's own state: facts and leaf switch by node."""
+    """What is known besides Slurm's own state: facts and leaf switch by node; whose nodes are."""
 
     facts: Mapping[str, NodeFacts] = field(default_factory=dict)
     leaves: Mapping[str, str] = field(default_factory=dict)
+    owned: Owned = field(default_factory=dict)
 
 
 NOTHING_KNOWN = Known()

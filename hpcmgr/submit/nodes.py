@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
 from hpcmgr.profile.runtimes import Served
 from hpcmgr.slurm.hostlist import expand
+from hpcmgr.submit.access import Access, access_of
+from hpcmgr.submit.limits import over_all
 from hpcmgr.submit.messages import text
 from hpcmgr.submit.need import Need
 from hpcmgr.submit.pool import Pool
@@ -21,24 +23,27 @@ from hpcmgr.versions import Range
 @dataclass(frozen=True, slots=True)
 class Devices:
     """Devices of one type that a node must have: ``name:type``, how many, and the ``versions`` of
-    their ``runtime`` that their drivers must serve ("" for any)."""
+    their ``runtime`` that their drivers must serve ("" for any); ``units`` and ``vram_gib`` are
+    booked for all of them."""
 
     gres: str
     count: int
     runtime: str = ""
     versions: str = ""
+    units: int = 0
+    vram_gib: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What the request says of its nodes, read once for all device types.
 
-    ``nodes``: how many; names of those that are excluded, or required one and all; ``reserved``:
-    those of its reservation, None without one.
+    ``nodes``: how many; ``access``: what is open to its user; names of those that are excluded, or
+    required one and all; ``reserved``: those of its reservation, None without one.
     """
 
     nodes: int
-    partitions: frozenset[str]
+    access: Access
     features: frozenset[str]
     excluded: frozenset[str] = frozenset()
     required: frozenset[str] = frozenset()
@@ -47,9 +52,8 @@ class Wanted:
     def missing(
         self, pool: Pool, pools: Sequence[Pool], devices: Sequence[Devices], need: Need
     ) -> str:
-        """Why no node of the pool, one of ``pools``, can ever run it; "" if they can."""
-        if self.partitions and self.partitions.isdisjoint(pool.partitions):
-            return text("not_in_partition", partitions=", ".join(sorted(self.partitions)))
+        """Why no node of the pool, one of ``pools`` and open to the user, can ever run it; "" if
+        they can."""
         if not self.features <= pool.features:
             return text("lacks", features=", ".join(sorted(self.features - pool.features)))
         if any(pool.has(each.gres) < each.count for each in devices):
@@ -58,7 +62,8 @@ class Wanted:
             return text("few_cpus", needed=need.cpus, cpus=pool.cpus)
         if pool.memory < need.memory_mib:
             return text("few_memory", needed=need.memory_mib, memory=pool.memory)
-        return ""
+        bounds = self.access.bounds(pool.partitions)
+        return over_all(bounds, booked_by(devices, need), self.nodes) if bounds else ""
 
     def named(self, pool: Pool) -> Pool:
         """The pool without nodes that the request's own lists and its reservation leave out."""
@@ -86,13 +91,28 @@ class Able(NamedTuple):
     unsure: int = 0
 
 
+def booked_by(devices: Sequence[Devices], need: Need) -> dict[str, int]:
+    """TRES that a job has on each node."""
+    booked = {"cpu": need.cpus, "mem": need.memory_mib}
+    for each in devices:
+        name = each.gres.partition(":")[0]
+        for tres, count in (
+            (f"gres/{name}", each.count),
+            (f"gres/{each.gres}", each.count),
+            ("gres/compute", each.units),
+            ("gres/vram", each.vram_gib),
+        ):
+            booked[tres] = booked.get(tres, 0) + count
+    return booked
+
+
 def read_wanted(fields: JobFields, features: Iterable[str], view: ClusterView) -> Wanted:
     """What the request and the ``features`` of its class say of nodes."""
     required = frozenset(names_of(fields.string("req_nodes")))
     return Wanted(
         # Nodes that are required must all be there, be they in service or not.
         nodes=max(fields.nodes, len(required)),
-        partitions=frozenset(partitions_of(fields, view)),
+        access=access_of(fields, view.state),
         features=frozenset(features) | plain_features(fields.string("features")),
         excluded=frozenset(names_of(fields.string("exc_nodes"))),
         required=required,
@@ -104,21 +124,19 @@ def able_pools(
     pools: Sequence[Pool], devices: Sequence[Devices], need: Need, wanted: Wanted
 ) -> Able:
     """As Slurm does, a job may wait for a node that is down: it may come back."""
+    here, reasons = _open(pools, wanted)
     lost: dict[str, int] = {}
     able: list[Pool] = []
     avoid: list[str] = []
     unsure = 0
-    for pool in pools:
-        why = wanted.missing(pool, pools, devices, need)
-        kept = pool if why else wanted.named(pool)
-        if not why and not kept.nodes:
-            why = text("not_on_nodes")
+    for kept in here:
+        why = wanted.missing(kept, here, devices, need)
         if not why:
-            why, known = _served(pool, devices)
+            why, known = _served(kept, devices)
             avoid += [node.name for node in kept.nodes] if why else []
             unsure += 0 if known else len(kept.nodes)
         if why:
-            lost[why] = lost.get(why, 0) + len(pool.nodes)
+            lost[why] = lost.get(why, 0) + len(kept.nodes)
         else:
             able.append(kept)
     up = [pool for pool in able if pool.usable and not _failed(pool, devices)]
@@ -129,7 +147,30 @@ def able_pools(
         return Able(tuple(able), waits, avoid=tuple(avoid), unsure=unsure)
     if able:
         return Able(refused=text("few_nodes", asked=wanted.nodes, able=node_count(able)))
-    return Able(refused=max(lost, key=lambda w: (lost[w], w)) if lost else text("nowhere"))
+    return Able(refused="; ".join(filter(None, (_commonest(lost), *reasons))) or text("nowhere"))
+
+
+def _open(pools: Sequence[Pool], wanted: Wanted) -> tuple[list[Pool], list[str]]:
+    """The pools that are open to the user, with those of their nodes that the request names; and
+    why others are shut. That some lie elsewhere is told only where it is all there is to tell."""
+    here: list[Pool] = []
+    shut: dict[str, int] = {}
+    elsewhere: dict[str, int] = {}
+    for pool in pools:
+        why = wanted.access.missing(pool.partitions, pool.owners)
+        kept = pool if why else wanted.named(pool)
+        if kept.nodes and not why:
+            here.append(kept)
+            continue
+        to = elsewhere if not why or wanted.access.elsewhere(pool.partitions) else shut
+        why = why or text("not_on_nodes")
+        to[why] = to.get(why, 0) + len(pool.nodes)
+    told = shut or ({} if here else elsewhere)
+    return here, [_commonest(told)] if told else []
+
+
+def _commonest(reasons: Mapping[str, int]) -> str:
+    return max(reasons, key=lambda why: (reasons[why], why), default="")
 
 
 def _served(pool: Pool, devices: Sequence[Devices]) -> tuple[str, bool]:
@@ -190,15 +231,6 @@ def _out_of_service(pools: Sequence[Pool], devices: Sequence[Devices]) -> str:
         reason=f" ({why})" if why else "",
         more=text("more_out", count=others) if others else "",
     )
-
-
-def partitions_of(fields: JobFields, view: ClusterView) -> set[str]:
-    """Partitions that the job may run in; empty if that is not known."""
-    asked = {p for p in fields.string("partition").split(",") if p}
-    if asked:
-        return asked
-    default = view.state.default_partition
-    return {default} if default else set()
 
 
 def plain_features(text: str) -> set[str]:

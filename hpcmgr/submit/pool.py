@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from hpcmgr.settings import Owners
 from hpcmgr.slurm.state import NodeState
 from hpcmgr.submit.facts import NO_FACTS, NOTHING_KNOWN, DeviceFacts, Known, NodeFacts
 
@@ -18,7 +19,8 @@ class Pool:
     """``count``: devices of ``gres`` (``name:type``) on each node that have not failed;
     ``device_sockets``: sockets they lie on, empty if unknown. ``nodes``: those with the most free
     devices first. ``free``: free devices of all nodes together; ``frees``: the numbers of free
-    devices that nodes have. ``leaves``: how many of the nodes each leaf switch has."""
+    devices that nodes have. ``leaves``: how many of the nodes each leaf switch has. ``owners``:
+    accounts that they serve, by each of their owners; none: everybody."""
 
     gres: str
     count: int
@@ -37,6 +39,7 @@ class Pool:
     facts: NodeFacts
     leaves: Mapping[str, int]
     leaf_of: Mapping[str, str]
+    owners: Owners = ()
 
     @property
     def total(self) -> int:
@@ -97,7 +100,8 @@ def make_pools(
     """Group ``nodes`` that have ``gres``; the order is that of their first node's name."""
     groups: dict[tuple[object, ...], list[NodeState]] = {}
     for node in nodes:
-        groups.setdefault(_alike(gres, node, known.facts.get(node.name, {})), []).append(node)
+        alike = _alike(gres, node, known.facts.get(node.name, {}))
+        groups.setdefault((*alike, known.owned.get(node.name, ())), []).append(node)
     pools = (_pool(gres, group, known) for group in groups.values())
     return tuple(sorted(pools, key=lambda pool: min(node.name for node in pool.nodes)))
 
@@ -141,6 +145,7 @@ def _pool(gres: str, group: list[NodeState], known: Known) -> Pool:
         facts=facts,
         leaves=_leaves(group, known.leaves),
         leaf_of=known.leaves,
+        owners=known.owned.get(first.name, ()),
     )
 
 

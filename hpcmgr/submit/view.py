@@ -12,6 +12,7 @@ from hpcmgr.slurm.state import ClusterState, NodeState, Reservation
 from hpcmgr.slurm.tres import parse_gres_list
 from hpcmgr.submit.facts import NOTHING_KNOWN, Known
 from hpcmgr.submit.pool import Pool, make_pools
+from hpcmgr.submit.request import JobFields
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,14 @@ class ClusterView:
             return None
         return frozenset(name for r in known if r.nodes for name in expand(r.nodes))
 
-    def lacks_reservation(self, reservation: str) -> bool:
-        """Whether the job names a reservation that was made after the picture was taken."""
-        return bool(reservation) and not self._reservations(reservation)
+    def lacks(self, fields: JobFields) -> str:
+        """What the job names that was made after the picture was taken; "" if nothing."""
+        reservation = fields.string("reservation")
+        if reservation and not self._reservations(reservation):
+            return f"reservation {reservation}"
+        known = {partition.name for partition in self.state.partitions}
+        new = {p for p in fields.string("partition").split(",") if p} - known
+        return f"partition {min(new)}" if new and known else ""
 
     def _reservations(self, reservation: str) -> list[Reservation]:
         asked = {name for name in reservation.split(",") if name}

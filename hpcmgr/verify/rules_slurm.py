@@ -241,6 +241,26 @@ def billed_tres_are_tracked(c: Configuration) -> Iterator[Finding]:
                 )
 
 
+def partitions_are_defined_once(c: Configuration) -> Iterator[Finding]:
+    """A partition or node set of two lines: one of site.yaml and one of the site's own file."""
+    for key, what in (("partitionname", "partition"), ("nodeset", "node set")):
+        first: dict[str, Place] = {}
+        for entry in c.slurm.settings(key):
+            for name in (entry.get(key) or "").split(","):
+                if not name or name.upper() == "DEFAULT":
+                    continue
+                if name in first:
+                    yield error(
+                        f"{what.replace(' ', '-')}-twice",
+                        entry.place,
+                        f"{what} {name} is already defined at {first[name]}",
+                        "slurmctld refuses to start with either twice.",
+                        "keep one: the line of the site's own slurm.conf, or the one that "
+                        "'hpcmgr render' makes from site.yaml",
+                    )
+                first.setdefault(name, entry.place)
+
+
 def overrides_hide_mistakes(c: Configuration) -> Iterator[Finding]:
     """config_overrides takes slurm.conf for true, whatever the machine has."""
     if "config_overrides" in c.words("slurmdparameters"):
@@ -274,5 +294,6 @@ RULES = (
     neutral_units_are_everywhere,
     accounting_has_slurmdbd,
     billed_tres_are_tracked,
+    partitions_are_defined_once,
     overrides_hide_mistakes,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from hpcmgr.apply import Job, LiveCluster, LiveNode, Workplace, plan_change
 from hpcmgr.apply.layout import layouts
 from hpcmgr.apply.plan import Change
+from hpcmgr.errors import ApplyError
 from hpcmgr.slurm.capability import Release
 from hpcmgr.verify.configuration import read_configuration
 
@@ -255,3 +257,22 @@ def test_whatever_is_wanted_a_busy_node_stays_as_it_is(
         assert after[name].devices == before[name].devices
         assert after[name].shape == before[name].shape
     assert set(after) == {*left, *busy}
+
+
+class TestPartitionsThatGo:
+    """slurmctld ends every job, running or waiting, whose partition is not there any more."""
+
+    NEW = "PartitionName=q Nodes=n[1-2]\n"
+
+    def test_one_with_jobs_stops_the_apply(self, place: Workplace) -> None:
+        """It says which and what to do; without jobs, or renamed by the site, all is well."""
+        gone = {"hpcmgr.conf": OLD["hpcmgr.conf"]}
+        write(place.conf_dir, {"hpcmgr.conf": OLD["hpcmgr.conf"] + self.NEW})
+        jobs = replace(live(), partitions={"p": 5, "q": 2})
+
+        with pytest.raises(ApplyError, match=r"would go: q \(2\)"):
+            change(place, gone, jobs)
+
+        assert change(place, gone, live()).gone == ("q",)
+        kept = {"hpcmgr.conf": OLD["hpcmgr.conf"] + self.NEW.replace("n[1-2]", "n1")}
+        assert change(place, kept, jobs).gone == ()

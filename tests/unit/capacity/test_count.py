@@ -14,7 +14,8 @@ from hpcmgr.capacity import Capacity, Scope, Tally, as_data, count, make_picture
 from hpcmgr.capacity.view import By
 from hpcmgr.profile import ProfileLibrary
 from hpcmgr.settings import JobClass, Site
-from hpcmgr.slurm.state import ClusterState, NodeState, Partition, Reservation
+from hpcmgr.slurm.partition import Partition
+from hpcmgr.slurm.state import ClusterState, NodeState, Reservation
 from tests.builders import A100, ASCEND, T4, cluster, device, node
 
 TYPES = {"gpu:a100": A100, "gpu:t4": T4, "npu:ascend910b3": ASCEND}

@@ -14,8 +14,9 @@ from hpcmgr.capacity.view import By
 from hpcmgr.profile import ProfileLibrary
 from hpcmgr.settings import JobClass, Site
 from hpcmgr.slurm.jobs import Details, Job
+from hpcmgr.slurm.partition import Partition
 from hpcmgr.slurm.preemption import Controller, Qos
-from hpcmgr.slurm.state import ClusterState, Partition
+from hpcmgr.slurm.state import ClusterState
 from tests.builders import A100, ASCEND, T4, cluster, node
 
 LIBRARY = ProfileLibrary((A100, ASCEND, T4))

@@ -6,12 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcmgr.slurm.state import (
-    NodeState,
-    parse_nodes,
-    parse_partitions,
-    parse_reservations,
-)
+from hpcmgr.slurm.partition import parse_partitions
+from hpcmgr.slurm.state import NodeState, parse_nodes, parse_reservations
 
 # The order of the keys, the double blanks and the missing ones are scontrol's own; 26.05 has
 # SuspendTime and no double blank before Reason.

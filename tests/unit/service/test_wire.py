@@ -145,7 +145,7 @@ def test_no_job_makes_the_service_fail(server: Server, job: dict[str, object]) -
     answer = server._answer(line(job=job))
 
     assert answer.get("reason") != "the service failed"
-    assert {"error_code", "error", "pass", "set"} & set(answer)
+    assert {"error_code", "error", "hold", "pass", "set"} & set(answer)
 
 
 def test_without_a_recent_picture_the_service_says_hold(tmp_path: Path) -> None:

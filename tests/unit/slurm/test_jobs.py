@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcmgr.slurm.jobs import _FIELDS, JOBS, parse_details, parse_jobs
-from hpcmgr.slurm.preemption import Qos, parse_config, parse_qos, seconds
+from hpcmgr.slurm.preemption import Qos, parse_config, parse_qos
+from hpcmgr.slurm.record import seconds
 
 
 def line(**cells: str) -> str:

@@ -11,8 +11,8 @@ import pytest
 from hpcmgr.errors import CommandError
 from hpcmgr.slurm.command import Output
 from hpcmgr.slurm.ended import parse_ended
+from hpcmgr.slurm.partition import parse_gpu_defaults, parse_partitions
 from hpcmgr.slurm.queue import QueuedJob, parse_queue, read_job, read_queue
-from hpcmgr.slurm.state import parse_gpu_defaults, parse_partitions
 
 
 def number(value: int | None, *, infinite: bool = False) -> dict[str, object]:

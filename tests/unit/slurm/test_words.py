@@ -7,13 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcmgr.slurm.hostlist import LIMIT, expand, fold
-from hpcmgr.slurm.state import (
-    array_tasks,
-    parse_nodes,
-    parse_partitions,
-    parse_pending,
-    parse_record,
-)
+from hpcmgr.slurm.partition import parse_partitions
+from hpcmgr.slurm.record import parse_record
+from hpcmgr.slurm.state import array_tasks, parse_nodes, parse_pending
 from hpcmgr.slurm.tres import GresItem, format_tres, gres_id, parse_count, parse_gres_list
 
 WORD = st.from_regex(r"[a-z][a-z0-9_.]{0,8}", fullmatch=True)

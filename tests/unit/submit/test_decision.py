@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from hpcmgr.admit import Decision, Policy
 from hpcmgr.profile import DeviceProfile
 from hpcmgr.profile.slices import with_slices
-from hpcmgr.slurm.state import Partition, PendingJob, Reservation
+from hpcmgr.slurm.partition import Partition
+from hpcmgr.slurm.state import PendingJob, Reservation
 from tests.builders import A100, ASCEND, H100, T4, cluster, device, node, policy, submit
 
 TWO_TASKS = {"num_tasks": 2, "bitflags": 1 << 14, "min_nodes": 1, "max_nodes": 1}

@@ -1,0 +1,43 @@
+"""``Key=value`` records, as ``scontrol -o`` prints them one a line."""
+
+from __future__ import annotations
+
+import re
+
+_KEY = re.compile(r"(?:^|\s)([A-Z][A-Za-z:/]*)=")
+
+
+def parse_record(line: str) -> dict[str, str]:
+    """``Key=value`` pairs of one line of ``scontrol -o``; values may hold spaces."""
+    marks = list(_KEY.finditer(line))
+    ends = [*(mark.start() for mark in marks[1:]), len(line)][: len(marks)]
+    record: dict[str, str] = {}
+    for mark, end in zip(marks, ends, strict=True):
+        record.setdefault(mark[1], line[mark.end() : end].strip())
+    return record
+
+
+def number(text: str | None, default: int) -> int:
+    """The whole number that ``text`` begins with."""
+    found = re.match(r"\d+", text or "")
+    return int(found[0]) if found else default
+
+
+def known(text: str) -> str:
+    """ "" for Slurm's words for nothing."""
+    return "" if text in {"(null)", "N/A", "none"} else text
+
+
+def parse_settings(text: str) -> dict[str, str]:
+    """Lines of ``scontrol show config``: ``Key = value``."""
+    pairs = (line.partition("=") for line in text.splitlines())
+    return {key.strip(): value.strip() for key, sign, value in pairs if sign}
+
+
+def seconds(text: str) -> int | None:
+    """``1-02:03:04``, ``02:03:04``, ``03:04`` → seconds; None for what is no time."""
+    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
+    if not found:
+        return None
+    days, hours, minutes, rest = (int(part or 0) for part in found.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + rest
