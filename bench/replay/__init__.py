@@ -1,0 +1,1 @@
+"""Traces replayed through four ways to choose the device type; `python -m bench.replay`."""
