@@ -17,12 +17,13 @@ MOST_TESTED = 200
 
 @dataclass(slots=True)
 class Waiting:
-    """A job in the queue. ``types``: device types it may start on, in order of preference."""
+    """A job in the queue. ``types``: device types it may start on, in order of preference;
+    ``planned``: when backfill expects to start it."""
 
     job: Job
     types: tuple[str, ...]
     moves: int = 0
-    decided: object = None
+    planned: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,7 @@ class Cluster:
                 continue
             node, start = place
             stretch = Stretch(start, start + waiting.job.limit, waiting.job.devices)
+            waiting.planned = start
             if start > self.now:
                 planned.setdefault(node.name, []).append(stretch)
                 continue
