@@ -68,6 +68,10 @@ class Timeline:
                 return when
         return NEVER
 
+    def ahead(self) -> tuple[tuple[float, int], ...]:
+        """Seconds from now until so many devices more are free."""
+        return tuple((max(0.0, when - self._now), number) for when, number in self._free)
+
     def free_now(self) -> int:
         """Devices that nobody before has taken for this moment."""
         return self._free[0][1] if self._free and self._free[0][0] <= self._now else 0
@@ -172,6 +176,11 @@ class Room:
             self._free.update(spot.free)
         self._open: dict[int, list[_Spot]] = {}
         self._full: set[tuple[int, int, int, int, int]] = set()
+
+    @property
+    def types(self) -> frozenset[str]:
+        """``name:type`` of all devices that were free at first."""
+        return frozenset(self._free)
 
     def free(self, gres: str) -> int:
         """Devices that were free at first, on nodes that take jobs."""

@@ -83,6 +83,21 @@ def plan_moves(
         most: moves that are left in this minute; None: the rules' own number.
         closed: nodes that are kept for others (reservations).
     """
+    return look_ahead(waiting, running, nodes, rules, now, most=most, closed=closed)[0]
+
+
+def look_ahead(
+    waiting: Iterable[Waiting],
+    running: Iterable[Running],
+    nodes: Iterable[NodeState],
+    rules: Rebind,
+    now: float,
+    *,
+    most: int | None = None,
+    closed: frozenset[str] = frozenset(),
+) -> tuple[list[Verdict], dict[str, tuple[tuple[float, int], ...]]]:
+    """``plan_moves``, and what is left for a job behind all others: by device type, seconds until
+    so many devices more are free."""
     left = rules.moves_per_minute if most is None else most
     cycle = _Cycle(rules, now, Room(nodes, closed), running)
     verdicts = []
@@ -91,7 +106,7 @@ def plan_moves(
         left -= verdict.to is not None
         cycle.commit(verdict)
         verdicts.append(verdict)
-    return verdicts
+    return verdicts, cycle.left()
 
 
 class _Cycle:
@@ -106,6 +121,10 @@ class _Cycle:
         for job in running:
             for gres, count in job.devices.items():
                 self._line(gres).add(job.end, count)
+
+    def left(self) -> dict[str, tuple[tuple[float, int], ...]]:
+        """What is free, and when, after all that was committed."""
+        return {gres: self._line(gres).ahead() for gres in {*self._lines, *self._room.types}}
 
     def judge(self, job: Waiting, *, may_move: bool) -> Verdict:
         """What becomes of a job, given those before it."""

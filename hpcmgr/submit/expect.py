@@ -1,0 +1,37 @@
+"""When devices of each type will be free, behind everybody who waits: what admission goes by.
+
+Made in the background by the cycle of late binding, read in the submit path. Seconds count from the
+moment of that cycle; what was submitted since is put in front of the next job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hpcmgr.submit.estimate import NEVER
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """``free``: by ``name:type``, seconds until so many devices more are free, in order of time.
+    ``spare``: free devices less those that were waited for. ``shares``: the part of their time
+    limits that jobs of an account use; "" stands for all others."""
+
+    free: Mapping[str, tuple[tuple[float, int], ...]]
+    spare: Mapping[str, int] = field(default_factory=dict)
+    shares: Mapping[str, float] = field(default_factory=dict)
+
+    def wait(self, gres: str, count: int, spare: int) -> float:
+        """Seconds until ``count`` devices are free together, NEVER if there are not so many;
+        ``spare``: free devices less those waited for, as of now."""
+        count += max(0, self.spare.get(gres, 0) - spare)
+        for seconds, number in self.free.get(gres, ()):
+            count -= number
+            if count <= 0:
+                return seconds
+        return NEVER
+
+    def run(self, account: str, limit: float) -> float:
+        """Seconds that a job of ``account`` is expected to run of its ``limit``."""
+        return limit * self.shares.get(account, self.shares.get("", 1.0))
