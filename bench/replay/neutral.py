@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from bench.replay.cluster import Cluster, Node, Running
 from bench.replay.jobs import Job
@@ -17,7 +18,7 @@ from hpcmgr.admit import decide, make_policy
 from hpcmgr.profile import ProfileLibrary
 from hpcmgr.profile.performance import PerformanceTable
 from hpcmgr.service.mover import moved_comment
-from hpcmgr.service.rebinder import plan_cycle
+from hpcmgr.service.rebinder import Cycle, plan_cycle
 from hpcmgr.settings import Site
 from hpcmgr.slurm.queue import QueuedJob
 from hpcmgr.slurm.state import ClusterState, NodeState, Partition, PendingJob
@@ -52,9 +53,16 @@ class Neutral:
     while it waits. ``profiles``: name of the profile of each device type, for the table."""
 
     def __init__(
-        self, site: Site, library: ProfileLibrary, table: PerformanceTable, interval: float
+        self,
+        site: Site,
+        library: ProfileLibrary,
+        table: PerformanceTable,
+        interval: float,
+        *,
+        expects: bool = True,
     ) -> None:
         self.interval = interval
+        self._expects = expects
         self._policy = make_policy(site, library, table)
         self._library = library
         self._habit = Habit()
@@ -66,9 +74,12 @@ class Neutral:
         self._numbers[job.name] = len(self._numbers) + 1
         fields = read_fields(
             {"tres_per_node": f"gres/compute:{class_name(job)}:{job.devices}", "user_id": 1000,
-             "partition": "main", "num_tasks": 1, "min_nodes": 1, "max_nodes": 1}
+             "partition": "main", "num_tasks": 1, "min_nodes": 1, "max_nodes": 1,
+             "account": "all", "time_limit": max(1, round(job.limit / 60))}
         )  # fmt: skip
-        decision = decide(fields, self._policy, self._view(cluster), {})
+        view = self._view(cluster)
+        expected = self._plan(cluster, view).expected if self._expects else None
+        decision = decide(fields, self._policy, replace(view, expected=expected), {})
         if decision.rewrite is None:
             raise RuntimeError(f"{job.name}: {decision.error}")
         self._comments[job.name] = str(decision.rewrite.set["admin_comment"])
@@ -78,11 +89,14 @@ class Neutral:
         """The account's habit is learnt."""
         self._habit.learn("all", cluster.now - run.started, run.job.limit)
 
+    def _plan(self, cluster: Cluster, view: ClusterView) -> Cycle:
+        queue = [*self._waiting(cluster), *self._running(cluster)]
+        return plan_cycle(queue, self._policy, view, self._habit, EPOCH + cluster.now)
+
     def look(self, cluster: Cluster) -> int:
         """One cycle of the service."""
         now = EPOCH + cluster.now
-        queue = [*self._waiting(cluster), *self._running(cluster)]
-        cycle = plan_cycle(queue, self._policy, self._view(cluster), self._habit, now)
+        cycle = self._plan(cluster, self._view(cluster))
         by_number = {str(self._numbers[w.job.name]): w for w in cluster.queue}
         moves = [v for v in cycle.verdicts if v.to is not None]
         for verdict in moves:

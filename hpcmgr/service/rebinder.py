@@ -26,8 +26,9 @@ from hpcmgr.slurm.hostlist import expand
 from hpcmgr.slurm.queue import QueuedJob, read_queue
 from hpcmgr.slurm.update import update_job
 from hpcmgr.submit.estimate import NEVER
+from hpcmgr.submit.expect import Expectation
 from hpcmgr.submit.habit import Habit
-from hpcmgr.submit.rebind import Verdict, plan_moves
+from hpcmgr.submit.rebind import Verdict, look_ahead
 from hpcmgr.submit.view import ClusterView
 
 log = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ class Cycle:
 
     queue: Queue
     verdicts: list[Verdict]
+    expected: Expectation
     moved: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
 
@@ -84,11 +86,17 @@ def plan_cycle(
 ) -> Cycle:
     """What a cycle would do with that queue."""
     queue = make_queue(jobs, policy, view, habit, now)
-    verdicts = plan_moves(
+    closed = _closed(view)
+    verdicts, free = look_ahead(
         queue.waiting, queue.running, view.state.nodes, policy.site.rebind, now,
-        most=most, closed=_closed(view),
+        most=most, closed=closed,
     )  # fmt: skip
-    return Cycle(queue, verdicts)
+    spare = {
+        profile.gres_key: sum(pool.free for pool in pools)
+        - view.waiting.get(profile.gres_key, 0)
+        for profile, pools in view.types
+    }
+    return Cycle(queue, verdicts, Expectation(free, spare, habit.shares))
 
 
 def _closed(view: ClusterView) -> frozenset[str]:

@@ -43,6 +43,9 @@ class Weights(Section):
     """Whether it could start at once."""
     queue_ahead: float = Field(2.0, ge=0)
     """Falls with the devices that others wait for."""
+    finish: float = Field(6.0, ge=0)
+    """How early it would end, against the candidate that would end first; in place of `free_now`
+    and `queue_ahead` wherever late binding has looked at the queue and the job has a time limit."""
     speed: float = Field(3.0, ge=0)
     """Expected speed at the class's workload, over that of the fastest candidate; only for classes
     that name one."""

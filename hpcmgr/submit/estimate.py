@@ -7,7 +7,6 @@ more: beyond this moment the places of devices on nodes are not looked at.
 
 from __future__ import annotations
 
-import math
 from bisect import insort
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -15,9 +14,9 @@ from dataclasses import dataclass
 
 from hpcmgr.slurm.state import NodeState
 from hpcmgr.submit.candidates import Candidate
+from hpcmgr.submit.expect import NEVER as NEVER
 from hpcmgr.submit.pool import Pool
 
-NEVER = math.inf
 _MOST_STEPS = 1000
 _OVERDUE_SECONDS = 60.0
 

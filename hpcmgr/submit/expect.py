@@ -6,10 +6,11 @@ moment of that cycle; what was submitted since is put in front of the next job.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hpcmgr.submit.estimate import NEVER
+NEVER = math.inf
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,12 @@ class Habit:
                 return mean
         return 1.0
 
+    @property
+    def shares(self) -> dict[str, float]:
+        """``share`` of every account that is known well; "" stands for all others."""
+        known = {key: mean for key, (number, mean) in self._means.items() if number >= _ENOUGH}
+        return {"": 1.0, **known}
+
     def end(self, account: str, start: float, limit: float, now: float) -> float:
         """When a running job is expected to end; one that is over its account's habit, half-way
         between now and its limit."""

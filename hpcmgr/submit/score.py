@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from hpcmgr.settings import Weights
 from hpcmgr.submit.candidates import Candidate, Part
+from hpcmgr.submit.expect import NEVER, Expectation
 from hpcmgr.submit.pool import Pool
 from hpcmgr.submit.request import Ask, JobFields
 from hpcmgr.submit.selectors import Selection
@@ -22,6 +23,7 @@ TERMS = {
     "fit": "units asked / units booked",
     "free_now": "1 if it could start at once",
     "queue_ahead": "1 / (1 + devices waited for beyond the free ones / all devices)",
+    "finish": "expected end on the best candidate / its own; in place of free_now and queue_ahead",
     "speed": "expected speed at the workload / that of the fastest candidate",
     "preference": "1 for the class's first choice, 0.5 without an opinion",
     "few_devices": "1 / devices",
@@ -33,6 +35,8 @@ TERMS = {
 
 ONE_DOMAIN, ONE_SOCKET, UNKNOWN_PLACE, SPREAD = 1.0, 0.7, 0.5, 0.3
 SEVERAL_SWITCHES = 0.5
+SOON = 600.0
+"""Seconds; for devices that are free, but not where they could be used together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,8 @@ class Scale:
     view: ClusterView
     granted: Mapping[str, int]
     speeds: Speeds
+    limit: float | None
+    account: str
 
 
 def rank(
@@ -59,10 +65,16 @@ def rank(
     speeds: Speeds,
 ) -> list[Candidate]:
     """Able candidates, best first, those in service before all others; ties are broken by name."""
-    scale = Scale(ask, fields.nodes, selection, view, granted, speeds)
+    minutes = fields.number("time_limit")
+    scale = Scale(
+        ask, fields.nodes, selection, view, granted, speeds,
+        None if minutes is None else 60.0 * minutes, fields.string("account"),
+    )  # fmt: skip
     able = [c for c in candidates if not c.refused]
     speed = [_speed(c, scale) for c in able] if selection.job_class.workload else []
     fastest = max((value for value, _ in speed), default=1.0)
+    ends = _ends(able, [value for value, _ in speed], scale)
+    first = min(ends, default=1.0)
     costs = [cost_of(c) for c in able]
     cheapest = min(costs, default=1.0)
     weight = {name: getattr(weights, name) for name in TERMS}
@@ -73,10 +85,40 @@ def rank(
             value, guess = speed[place]
             terms["speed"] = value / fastest
             estimated = ("speed",) if guess else ()
+        if ends and first < NEVER:
+            terms["finish"] = first / ends[place]
+            estimated = (*estimated, "finish")
+            del terms["queue_ahead"], terms["free_now"]
         terms["cost"] = cheapest / costs[place]
         score = sum([value * weight[name] for name, value in terms.items()])
         candidate.terms, candidate.score, candidate.estimated = terms, round(score, 6), estimated
     return sorted(able, key=lambda c: (bool(c.waits), -c.score, c.name))
+
+
+def _ends(able: Sequence[Candidate], speed: Sequence[float], scale: Scale) -> list[float]:
+    """Seconds until the job would end on each; nothing where that cannot be expected. A time limit
+    must do for the slowest type; where no speed is known they run alike."""
+    expected = scale.view.expected
+    if expected is None or not scale.limit:
+        return []
+    run = expected.run(scale.account, scale.limit)
+    slowest = min(speed, default=1.0)
+    return [
+        max(1.0, _start(c, expected, scale) + run * slowest / (speed[i] if speed else 1.0))
+        for i, c in enumerate(able)
+    ]
+
+
+def _start(candidate: Candidate, expected: Expectation, scale: Scale) -> float:
+    """Seconds until it could start, behind everybody who waits; type by type, wherever its nodes
+    are."""
+    view, granted, nodes = scale.view, scale.granted, scale.nodes
+    spare = {p.gres: view.spare.get(p.gres, 0) - granted.get(p.gres, 0) for p in candidate.parts}
+    if _startable_nodes(candidate, spare[candidate.gres], scale) >= nodes:
+        return 0.0
+    waits = [expected.wait(p.gres, p.devices * nodes, spare[p.gres]) for p in candidate.parts]
+    # What is free, but not together on so many nodes, is free together a little later.
+    return max(*waits, SOON)
 
 
 def _own_terms(candidate: Candidate, scale: Scale) -> dict[str, float]:

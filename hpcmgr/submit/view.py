@@ -10,6 +10,7 @@ from hpcmgr.slurm.capability import Release
 from hpcmgr.slurm.hostlist import expand
 from hpcmgr.slurm.state import ClusterState, NodeState, Reservation
 from hpcmgr.slurm.tres import parse_gres_list
+from hpcmgr.submit.expect import Expectation
 from hpcmgr.submit.facts import NOTHING_KNOWN, Known
 from hpcmgr.submit.pool import Pool, make_pools
 from hpcmgr.submit.request import JobFields
@@ -18,12 +19,14 @@ from hpcmgr.submit.request import JobFields
 @dataclass(frozen=True)
 class ClusterView:
     """``types``: device types that the cluster has, with their nodes by pools. ``waiting``: devices
-    that queued jobs ask for, by ``name:type``."""
+    that queued jobs ask for, by ``name:type``. ``expected``: what the cycle of late binding found,
+    None before its first one."""
 
     state: ClusterState
     release: Release
     types: tuple[tuple[DeviceProfile, tuple[Pool, ...]], ...]
     waiting: Mapping[str, int]
+    expected: Expectation | None = None
 
     @property
     def accelerators(self) -> frozenset[str]:
