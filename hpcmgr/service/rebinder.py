@@ -91,12 +91,7 @@ def plan_cycle(
         queue.waiting, queue.running, view.state.nodes, policy.site.rebind, now,
         most=most, closed=closed,
     )  # fmt: skip
-    spare = {
-        profile.gres_key: sum(pool.free for pool in pools)
-        - view.waiting.get(profile.gres_key, 0)
-        for profile, pools in view.types
-    }
-    return Cycle(queue, verdicts, Expectation(free, spare, habit.shares))
+    return Cycle(queue, verdicts, Expectation(free, view.spare, habit.shares))
 
 
 def _closed(view: ClusterView) -> frozenset[str]:
@@ -155,6 +150,7 @@ class Rebinder:
             self._learn(jobs)
             self._prune(jobs, now)
             cycle = plan_cycle(jobs, self._policy, current[0], self.habit, now, self._left(now))
+            self._snapshot.expect(cycle.expected)
             self._estimates.expect(cycle.verdicts, cycle.queue.bound, now)
             for verdict in cycle.verdicts:
                 if moving and verdict.to is not None:

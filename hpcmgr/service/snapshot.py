@@ -10,8 +10,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from hpcmgr.admit import Decision
+from hpcmgr.submit.expect import Expectation
 from hpcmgr.submit.need import tasks_per_node
 from hpcmgr.submit.request import JobFields
 from hpcmgr.submit.view import ClusterView
@@ -31,6 +33,7 @@ class Snapshot:
 
     def __init__(self, tentative: float, max_age: float, clock: Clock = time.monotonic) -> None:
         self._view: ClusterView | None = None
+        self._expected: Expectation | None = None
         self._granted: deque[tuple[float, str, int]] = deque()
         self._tentative = tentative
         self._max_age = max_age
@@ -40,9 +43,16 @@ class Snapshot:
     def swap(self, view: ClusterView) -> None:
         """Take a new view; grants that it already shows are forgotten."""
         with self._lock:
-            self._view = view
+            self._view = replace(view, expected=self._expected)
             while self._granted and self._granted[0][0] < view.state.taken:
                 self._granted.popleft()
+
+    def expect(self, expected: Expectation) -> None:
+        """Take what a cycle of late binding found; it holds until the next one."""
+        with self._lock:
+            self._expected = expected
+            if self._view is not None:
+                self._view = replace(self._view, expected=expected)
 
     def current(self) -> tuple[ClusterView, dict[str, int]] | None:
         """View and debits, None if there is no view or it is too old to decide on."""

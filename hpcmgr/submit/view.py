@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from hpcmgr.profile import DeviceProfile, ProfileLibrary
 from hpcmgr.slurm.capability import Release
@@ -27,6 +28,15 @@ class ClusterView:
     types: tuple[tuple[DeviceProfile, tuple[Pool, ...]], ...]
     waiting: Mapping[str, int]
     expected: Expectation | None = None
+
+    @cached_property
+    def spare(self) -> Mapping[str, int]:
+        """Free devices less those that queued jobs ask for, by ``name:type``."""
+        return {
+            profile.gres_key: sum(pool.free for pool in pools)
+            - self.waiting.get(profile.gres_key, 0)
+            for profile, pools in self.types
+        }
 
     @property
     def accelerators(self) -> frozenset[str]:

@@ -1,0 +1,81 @@
+"""The expected end: when devices are free behind everybody, and what the score makes of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hpcmgr.admit import Decision, decide
+from hpcmgr.slurm.state import ClusterState
+from hpcmgr.submit.expect import NEVER, Expectation
+from hpcmgr.submit.request import read_fields
+from hpcmgr.submit.view import make_view
+from tests.builders import A100, T4, cluster, node, policy
+
+HOUR = 3600.0
+RULES = policy(A100, T4, classes={"any": {}})
+FULL = {"gpu:a100": 8}
+
+
+def decided(
+    state: ClusterState, expected: Expectation | None, minutes: int | None = 60, units: int = 2
+) -> Decision:
+    view = replace(make_view(state, RULES.library), expected=expected)
+    asked: dict[str, object] = {"tres_per_node": f"gres/compute:any:{units}", "partition": "main"}
+    if minutes:
+        asked["time_limit"] = minutes
+    return decide(read_fields(asked), RULES, view, {}, "t-1")
+
+
+@pytest.mark.parametrize(
+    ("count", "spare", "seconds"),
+    [(1, 3, 0.0), (2, 3, 0.0), (3, 3, 60.0), (7, 3, 600.0), (8, 3, NEVER), (1, 1, 60.0)],
+)
+def test_devices_are_given_in_order_of_time(count: int, spare: int, seconds: float) -> None:
+    """What was submitted since the cycle (here: spare fell from 3 to 1) goes first."""
+    expected = Expectation({"gpu:a": ((0.0, 2), (60.0, 1), (600.0, 4))}, {"gpu:a": 3})
+
+    assert expected.wait("gpu:a", count, spare) == seconds
+    assert expected.wait("gpu:b", 1, 0) == NEVER
+
+
+def test_an_accounts_habit_shortens_its_runs() -> None:
+    """Of an account that nobody knows, that of all."""
+    expected = Expectation({}, shares={"": 0.5, "chem": 0.1})
+
+    assert expected.run("chem", HOUR) == 360
+    assert expected.run("bio", HOUR) == 1800
+
+
+class TestFinish:
+    """In place of free_now and queue_ahead, where the queue was looked at and there is a limit."""
+
+    def test_it_needs_a_look_at_the_queue_and_a_time_limit(self) -> None:
+        state = cluster(node("a1", gres=FULL), node("t1", gres={"gpu:t4": 4}))
+        seen = Expectation({"gpu:a100": ((0.0, 8),), "gpu:t4": ((0.0, 4),)})
+
+        for decision in (decided(state, None), decided(state, seen, minutes=None)):
+            assert "free_now" in decision.ranked[0].terms
+            assert "finish" not in decision.ranked[0].terms
+        terms = decided(state, seen).ranked[0].terms
+        assert terms["finish"] == 1.0
+        assert not {"free_now", "queue_ahead"} & set(terms)
+
+    def test_a_long_job_waits_a_little_for_what_ends_it_first(self) -> None:
+        """Ten hours on whichever: an hour's wait costs a tenth, ten hours' wait a half."""
+        state = cluster(
+            node("a1", gres=FULL, used=FULL), node("t1", gres={"gpu:t4": 4}, used={"gpu:t4": 4})
+        )
+        seen = Expectation({"gpu:a100": ((HOUR, 8),), "gpu:t4": ((10 * HOUR, 4),)})
+        found = {c.name: c.terms["finish"] for c in decided(state, seen, minutes=600).ranked}
+
+        assert found["a100-80g"] == 1.0
+        assert found["t4"] == pytest.approx(11 / 20)
+
+    def test_where_nothing_ever_ends_it_says_nothing(self) -> None:
+        """All devices are held by jobs without end: the other terms decide."""
+        state = cluster(node("a1", gres=FULL, used=FULL))
+        terms = decided(state, Expectation({"gpu:a100": ()})).ranked[0].terms
+
+        assert "finish" not in terms
