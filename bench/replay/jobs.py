@@ -95,12 +95,6 @@ def alibaba() -> list[Job]:
     return jobs
 
 
-def alibaba_nodes() -> list[tuple[str, int]]:
-    """Type and devices of every node."""
-    file = TRACES / "alibaba-gpu-v2023" / "openb_node_list_gpu_node.csv"
-    return [(ALIBABA_TYPES[r["model"]], int(r["gpu"])) for r in csv.DictReader(file.open())]
-
-
 def arriving(jobs: Iterable[Job], times: int, an_hour: float, seed: int) -> list[Job]:
     """The jobs ``times`` over, in random order, arriving by chance, ``an_hour`` on average."""
     dice = random.Random(seed)

@@ -8,7 +8,7 @@ what ended, and the performance table.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from bench.replay.cluster import Cluster, Node, Running
@@ -34,15 +34,18 @@ CPUS, MEMORY = 256, 1 << 20
 
 def class_name(job: Job) -> str:
     """A class for every workload and number of devices."""
-    return f"{job.workload}.x{job.devices}"
+    return f"{job.workload.replace('|', '-')}.x{job.devices}"
 
 
-def classes(jobs: Iterable[Job]) -> dict[str, object]:
-    """What the site's administrator writes for these jobs."""
+def classes(
+    jobs: Iterable[Job], profile_of: Mapping[str, str], table: PerformanceTable
+) -> dict[str, object]:
+    """What the site's administrator writes for these jobs; ``profile_of`` a device type."""
     return {
         class_name(job): {
-            "profiles": [], "workload": job.workload, "binding": "movable",
-            "devices_min": job.devices, "devices_max": job.devices,
+            "profiles": [profile_of[kind] for kind in job.seconds],
+            "workload": job.workload if job.workload in table.workloads else None,
+            "binding": "movable", "devices_min": job.devices, "devices_max": job.devices,
         }
         for job in jobs
     }  # fmt: skip

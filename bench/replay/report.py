@@ -38,11 +38,8 @@ def figures(done: Sequence[Done], devices: int) -> Figures:
 
 def table(title: str, rows: Mapping[str, Figures]) -> str:
     """One table; the last columns are ratios of the average completion time to (b) and (c)."""
-    lines = [
-        title,
-        f"  {'':38}{'avg h':>8}{'p99 h':>8}{'wait h':>8}{'makespan':>9}{'busy':>6}{'moves':>6}"
-        f"{'/(b)':>7}{'/(c)':>7}",
-    ]
+    heads = f"{'avg h':>8}{'p99 h':>8}{'wait h':>8}{'makespan':>9}{'busy':>6}{'moves':>6}"
+    lines = [title, f"  {'':38}{heads}{'/(b)':>7}{'/(c)':>7}"]
     base = {key[:3]: row.completion for key, row in rows.items()}
     for key, row in rows.items():
         ratios = "".join(
