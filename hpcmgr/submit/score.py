@@ -73,19 +73,20 @@ def rank(
     able = [c for c in candidates if not c.refused]
     speed = [_speed(c, scale) for c in able] if selection.job_class.workload else []
     fastest = max((value for value, _ in speed), default=1.0)
-    ends = _ends(able, [value for value, _ in speed], scale)
-    first = min(ends, default=1.0)
+    own = [_own_terms(candidate, scale) for candidate in able]
+    ends = _ends(able, own, [value for value, _ in speed], scale)
+    first = min(ends, default=NEVER)
     costs = [cost_of(c) for c in able]
     cheapest = min(costs, default=1.0)
     weight = {name: getattr(weights, name) for name in TERMS}
     for place, candidate in enumerate(able):
-        terms = _own_terms(candidate, scale)
+        terms = own[place]
         estimated: tuple[str, ...] = ()
         if speed:
             value, guess = speed[place]
             terms["speed"] = value / fastest
             estimated = ("speed",) if guess else ()
-        if ends and first < NEVER:
+        if first < NEVER:
             terms["finish"] = first / ends[place]
             estimated = (*estimated, "finish")
             del terms["queue_ahead"], terms["free_now"]
@@ -95,7 +96,12 @@ def rank(
     return sorted(able, key=lambda c: (bool(c.waits), -c.score, c.name))
 
 
-def _ends(able: Sequence[Candidate], speed: Sequence[float], scale: Scale) -> list[float]:
+def _ends(
+    able: Sequence[Candidate],
+    own: Sequence[Mapping[str, float]],
+    speed: Sequence[float],
+    scale: Scale,
+) -> list[float]:
     """Seconds until the job would end on each; nothing where that cannot be expected. A time limit
     must do for the slowest type; where no speed is known they run alike."""
     expected = scale.view.expected
@@ -104,19 +110,24 @@ def _ends(able: Sequence[Candidate], speed: Sequence[float], scale: Scale) -> li
     run = expected.run(scale.account, scale.limit)
     slowest = min(speed, default=1.0)
     return [
-        max(1.0, _start(c, expected, scale) + run * slowest / (speed[i] if speed else 1.0))
-        for i, c in enumerate(able)
+        (0.0 if own[place]["free_now"] else _start(candidate, expected, scale))
+        + max(1.0, run * slowest / (speed[place] if speed else 1.0))
+        for place, candidate in enumerate(able)
     ]
 
 
 def _start(candidate: Candidate, expected: Expectation, scale: Scale) -> float:
     """Seconds until it could start, behind everybody who waits; type by type, wherever its nodes
     are."""
-    view, granted, nodes = scale.view, scale.granted, scale.nodes
-    spare = {p.gres: view.spare.get(p.gres, 0) - granted.get(p.gres, 0) for p in candidate.parts}
-    if _startable_nodes(candidate, spare[candidate.gres], scale) >= nodes:
-        return 0.0
-    waits = [expected.wait(p.gres, p.devices * nodes, spare[p.gres]) for p in candidate.parts]
+    view, granted = scale.view, scale.granted
+    waits = [
+        expected.wait(
+            part.gres,
+            part.devices * scale.nodes,
+            view.spare.get(part.gres, 0) - granted.get(part.gres, 0),
+        )
+        for part in candidate.parts
+    ]
     # What is free, but not together on so many nodes, is free together a little later.
     return max(*waits, SOON)
 
