@@ -31,7 +31,8 @@ NEUTRAL = (
     "--gres=compute:2,vram:16G", "--gres=compute:t4:4 -N2", "--gres=compute:npu:8 --array=0-3",
     "--gres=compute:8 -n1 -c4", "--gres=compute:cuda:2 --exclusive",
 )  # fmt: skip
-OTHERS = ("--gres=npu:ascend910b3:1", "--gres=gpu:t4:2", "-n1", "--gres=compute:80000")
+HOPELESS = "--gres=compute:80000"
+OTHERS = ("--gres=npu:ascend910b3:1", "--gres=gpu:t4:2", "-n1", HOPELESS)
 """Direct requests, one without accelerators, and one that nothing can ever serve."""
 
 
@@ -141,7 +142,7 @@ def submit(site: ReferenceSite, dice: random.Random, tally: Tally) -> dict[str, 
         number = next((part for part in line.split("~") if part.isdigit()), None)
         if number:
             jobs[number] = each
-        elif each == "--gres=compute:80000":
+        elif each == HOPELESS:
             tally.refused += 1
         else:
             tally.lost += 1
@@ -151,9 +152,14 @@ def submit(site: ReferenceSite, dice: random.Random, tally: Tally) -> dict[str, 
 
 def check(site: ReferenceSite, jobs: dict[str, str], tally: Tally) -> None:
     """Everything is there and bound, after some time."""
-    tally.held += sum("unbound" in tres for tres in queue(site).values())
+
+    def unbound() -> list[str]:
+        """What nothing can serve stays held, refused."""
+        return [n for n, t in queue(site).items() if "unbound" in t and jobs.get(n) != HOPELESS]
+
+    tally.held += len(unbound())
     until = time.monotonic() + SETTLE_SECONDS
-    while any("unbound" in tres for tres in queue(site).values()) and time.monotonic() < until:
+    while unbound() and time.monotonic() < until:
         time.sleep(1)
     seen = queue(site)
     for number, asked in jobs.items():
@@ -162,7 +168,7 @@ def check(site: ReferenceSite, jobs: dict[str, str], tally: Tally) -> None:
             # A request that nothing serves may have been held first; it stays, refused.
             tally.lost += 1
             tally.told.append(f"job {number} ({asked}) is gone")
-        elif asked == "--gres=compute:80000":
+        elif asked == HOPELESS:
             tally.refused += 1
         elif "unbound" in tres:
             tally.unbound += 1
