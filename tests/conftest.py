@@ -7,8 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 HERE = Path(__file__).parent
+
+settings.register_profile("hpcmgr", deadline=None)  # a busy machine is no fault of the code
+settings.load_profile("hpcmgr")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -76,7 +76,7 @@ ANSWERS = st.one_of(
         },
     ).map(lambda answer: json.dumps(answer).encode() + b"\n"),
 )
-FUZZ = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FUZZ = settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
 
 
 def names_of(text: str) -> list[str]:

@@ -205,7 +205,6 @@ def fabrics(draw: st.DrawFn) -> list[texts.Cable]:
 
 @settings(
     max_examples=8,
-    deadline=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcmgr.capacity import Capacity, Scope, Tally, as_data, count, make_picture
@@ -242,7 +242,6 @@ def nodes(draw: st.DrawFn) -> NodeState:
     )
 
 
-@settings(deadline=None)
 @given(
     found=st.lists(nodes(), max_size=8, unique_by=lambda n: n.name),
     held=st.lists(st.sampled_from(["n1", "n[2-900]", "n[901-9999]"]), max_size=2),

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -74,7 +74,6 @@ def test_prometheus_text_has_the_figures_of_the_json() -> None:
     assert found["hpcmgr_capacity_taken_timestamp_seconds"][()] == NOW
 
 
-@settings(deadline=None)
 @given(st.text(max_size=40))
 def test_any_name_is_a_label(name: str) -> None:
     """Quotes, backslashes and line breaks come back as they were."""

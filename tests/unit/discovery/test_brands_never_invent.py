@@ -47,7 +47,7 @@ CASES: dict[str, tuple[str, Callable[[str], Sequence[object]]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_every_number_stands_in_the_text(name: str, data: st.DataObject) -> None:
     """A parser names only what it read."""
@@ -57,7 +57,7 @@ def test_every_number_stands_in_the_text(name: str, data: st.DataObject) -> None
     assert all(str(number).lstrip("0") in changed for number in numbers(changed))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.text(max_size=300) | st.text('[]{}":,0 \n|+-=GPUcard', max_size=120))
 def test_any_text(text: str) -> None:
     """No text at all makes a parser fail."""
@@ -99,7 +99,7 @@ LIARS = {name: Liar(HOSTS / name) for name in MACHINES}
 
 
 @pytest.mark.parametrize("name", MACHINES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_a_whole_host_of_liars(name: str, data: st.DataObject) -> None:
     """Cards that the kernel knows are always listed; another only if a tool names its place."""

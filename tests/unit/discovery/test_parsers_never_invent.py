@@ -50,7 +50,7 @@ def _bus(pci: str) -> str:
     return pci.split(":", 1)[1]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(mutated(XML))
 def test_nvidia_xml(text: str) -> None:
     """Every GPU's address and minor stand in the text."""
@@ -64,7 +64,7 @@ def test_nvidia_xml(text: str) -> None:
         nvidia_mig.slices(gpu, {}, {})
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(mutated(TABLE))
 def test_npu_table(text: str) -> None:
     """Every chip's NPU id and address stand in the text, and no row of the process table is one."""
@@ -73,7 +73,7 @@ def test_npu_table(text: str) -> None:
         assert row.pci is None or _bus(row.pci) in text.lower()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(mutated(MAPPING), mutated(TOPO), mutated(LIST))
 def test_the_other_npu_texts(mapping: str, topo: str, listed: str) -> None:
     """Mapping, matrix and list name only what is there; an MCU is never an NPU."""
@@ -87,7 +87,7 @@ def test_the_other_npu_texts(mapping: str, topo: str, listed: str) -> None:
         assert str(npu) in listed
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(max_size=400))
 def test_any_text(text: str) -> None:
     """No text at all makes a parser fail."""
@@ -142,7 +142,7 @@ def lies(draw: st.DrawFn) -> dict[tuple[str, ...], CommandResult]:
     return found
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(lies())
 def test_a_whole_host_of_liars(answers: dict[tuple[str, ...], CommandResult]) -> None:
     """Cards that the kernel knows are always listed; others only if a tool names their place."""

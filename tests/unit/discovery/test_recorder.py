@@ -248,7 +248,7 @@ def test_names_of_the_host_go_with_their_domain() -> None:
     assert text == "node1: up, node1: up, n12 and n1-ib stay"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(st.text("ABCDEF0123456789-", min_size=8, max_size=24), unique=True, max_size=8),
     st.text(max_size=80),
