@@ -13,6 +13,7 @@ from typing import Any
 
 from hpcmgr.errors import CommandError
 from hpcmgr.slurm.command import run
+from hpcmgr.slurm.queue import number_of, spec_of
 from hpcmgr.slurm.tres import parse_gres_list
 from hpcmgr.submit.request import JobFields, read_fields
 from hpcmgr.submit.rewrite import MARK
@@ -64,19 +65,18 @@ def read_held(job_id: str) -> list[Held]:
     Raises:
         CommandError: the job is gone, or Slurm does not answer.
     """
-    records = _read(job_id)
     found = []
-    for record in records:
+    for record in _read(job_id):
         if not is_unbound(str(record.get("tres_per_node") or "")):
             continue
         told = parse_held(str(record.get("admin_comment") or ""))
         if told is None:
             continue
         fields, trace, comment = told
-        tasks = max(_number(record, "tasks") or 1, fields.nodes)
+        tasks = max(number_of(record, "tasks") or 1, fields.nodes)
         found.append(
             Held(
-                _spec(record, alone=len(records) == 1), fields, trace, tasks,
+                spec_of(record), fields, trace, tasks,
                 by_admin=record.get("state_reason") == "JobHeldAdmin",
                 refusal=str(comment.get("error") or ""), record=comment,
             )
@@ -121,33 +121,14 @@ def _read(job_id: str) -> list[Record]:
     return jobs
 
 
-def _number(record: Record, name: str) -> int | None:
-    value = record.get(name)
-    if isinstance(value, dict):
-        value = value.get("number") if value.get("set") else None
-    return value if isinstance(value, int) else None
-
-
 def _is(record: Record, job_id: str) -> bool:
     found = _ID.fullmatch(job_id)
     if not found:
         return False
     number, sign, part = int(found[1]), found[2], found[3]
     if sign is None:
-        return _number(record, "job_id") == number
+        return number_of(record, "job_id") == number
     of, index = (
         ("het_job_id", "het_job_offset") if sign == "+" else ("array_job_id", "array_task_id")
     )
-    return _number(record, of) == number and _number(record, index) == int(part)
-
-
-def _spec(record: Record, *, alone: bool) -> str:
-    """A job id alone would mean all components and all tasks."""
-    job_id, het = _number(record, "job_id"), _number(record, "het_job_id")
-    if het:
-        return f"{het}+{_number(record, 'het_job_offset') or 0}"
-    array = _number(record, "array_job_id")
-    if not array or alone:
-        return str(job_id)
-    task = _number(record, "array_task_id")
-    return f"{array}_{task}" if task is not None else f"{array}_[{record.get('array_task_string')}]"
+    return number_of(record, of) == number and number_of(record, index) == int(part)

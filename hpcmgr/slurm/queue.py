@@ -120,25 +120,24 @@ def parse_queue(text: str) -> Iterator[QueuedJob]:
 def _job(job: Mapping[str, Any]) -> QueuedJob:
     states = job["job_state"]
     state = str(states[0] if isinstance(states, list) else states)
-    array, task = _number(job, "array_job_id"), _number(job, "array_task_id")
-    waiting = str(job.get("array_task_string") or "").partition("%")[0]
-    minutes = _number(job, "time_limit")
+    waiting = _waiting_tasks(job)
+    minutes = number_of(job, "time_limit")
     flags = job.get("flags") or []
     return QueuedJob(
         number=int(job["job_id"]),
-        spec=_spec(job, array, task, waiting),
+        spec=spec_of(job),
         state="COMPLETING" if "COMPLETING" in states else state,
         reason=str(job.get("state_reason") or ""),
         uid=int(job.get("user_id", -1)),
         account=str(job.get("account") or ""),
-        priority=_number(job, "priority") or 0,
+        priority=number_of(job, "priority") or 0,
         tasks=array_tasks(waiting) if waiting else 1,
-        node_count=_number(job, "node_count") or 1,
-        submit=float(_number(job, "submit_time") or 0),
-        start=float(_number(job, "start_time") or 0) or None,
-        end=float(_number(job, "end_time") or 0) or None,
+        node_count=number_of(job, "node_count") or 1,
+        submit=float(number_of(job, "submit_time") or 0),
+        start=float(number_of(job, "start_time") or 0) or None,
+        end=float(number_of(job, "end_time") or 0) or None,
         limit=None if minutes is None else 60.0 * minutes,
-        het=bool(_number(job, "het_job_id")),
+        het=bool(number_of(job, "het_job_id")),
         enforced="GRES_BINDING_ENFORCED" in flags,
         comment=str(job.get("comment") or ""),
         admin_comment=str(job.get("admin_comment") or ""),
@@ -147,15 +146,23 @@ def _job(job: Mapping[str, Any]) -> QueuedJob:
     )
 
 
-def _spec(job: Mapping[str, Any], array: int | None, task: int | None, waiting: str) -> str:
-    het = _number(job, "het_job_id")
+def spec_of(job: Mapping[str, Any]) -> str:
+    """What names all of a record of ``--json`` and nothing else to ``scontrol update`` and
+    ``release``; a job id alone would mean all components and all tasks."""
+    het, array = number_of(job, "het_job_id"), number_of(job, "array_job_id")
+    task, waiting = number_of(job, "array_task_id"), _waiting_tasks(job)
     if het:
-        return f"{het}+{_number(job, 'het_job_offset') or 0}"
+        return f"{het}+{number_of(job, 'het_job_offset') or 0}"
     if array and waiting:
         return f"{array}_[{waiting}]"
     if array and task is not None:
         return f"{array}_{task}"
     return str(job["job_id"])
+
+
+def _waiting_tasks(job: Mapping[str, Any]) -> str:
+    """``0-2,7`` of ``0-2,7%4``: Slurm shows the throttle with them, but takes it in no id."""
+    return str(job.get("array_task_string") or "").partition("%")[0]
 
 
 _TEXTS = {
@@ -179,7 +186,7 @@ def _asked(job: Mapping[str, Any]) -> dict[str, str | int]:
         if job.get(key):
             asked[name] = str(job[key])
     for name, key in _NUMBERS.items():
-        value = _number(job, key)
+        value = number_of(job, key)
         if value is not None:
             asked[name] = value
     return asked
@@ -196,7 +203,8 @@ def _held(job: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, int]]]:
             yield node, found
 
 
-def _number(job: Mapping[str, Any], name: str) -> int | None:
+def number_of(job: Mapping[str, Any], name: str) -> int | None:
+    """A number of a record, None if unset."""
     value = job.get(name)
     if isinstance(value, dict):
         value = value.get("number") if value.get("set") else None

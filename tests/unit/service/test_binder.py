@@ -135,15 +135,15 @@ def test_a_backlog_is_worked_off_a_second_at_a_time(bind: Any) -> None:
 
 
 def test_each_record_is_updated_and_released_under_its_own_id(bind: Any) -> None:
-    """Components, and tasks that were split from their array; not one that an administrator
-    held."""
+    """Components, and tasks that were split from their array, whose throttle is in no id; not one
+    that an administrator held."""
     het = [
         record(12, "compute:8", het_job_id=number(12), het_job_offset=number(i)) for i in range(2)
     ]
     rest: dict[str, Any] = {
         "array_job_id": number(20),
         "array_task_id": number(None),
-        "array_task_string": "0,2",
+        "array_task_string": "0,2%1",
     }
     task: dict[str, Any] = {
         "array_job_id": number(20),
