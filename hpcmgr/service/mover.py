@@ -19,7 +19,7 @@ from hpcmgr.slurm.update import update_job
 from hpcmgr.submit.binding import late_binding
 from hpcmgr.submit.candidates import Candidate
 from hpcmgr.submit.remember import is_pinned
-from hpcmgr.submit.request import Ask, read_request
+from hpcmgr.submit.request import Ask, JobFields, read_request
 from hpcmgr.submit.rewrite import MARK, rewrite
 from hpcmgr.submit.view import ClusterView
 
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 Values = dict[str, str | int]
 _WATCHED = ("tres_per_node", "tres_per_socket", "tres_per_task", "cpus_per_task", "pn_min_cpus",
-            "min_mem_per_node", "sockets_per_node")  # fmt: skip
+            "min_mem_per_node", "sockets_per_node", "exc_nodes", "features")  # fmt: skip
 
 
 def move_job(bound: Bound, to: Candidate, policy: Policy, view: ClusterView, now: float) -> str:
@@ -107,7 +107,7 @@ def move_values(
     for name in ("exc_nodes", "features"):
         if job.text(name) != fields.string(name):
             values.setdefault(name, fields.string(name))  # what the old type had added
-    values["admin_comment"] = moved_comment(old, done.binding, now)
+    values["admin_comment"] = moved_comment(old, done.binding, fields, now)
     return with_cpus(values, max(fields.nodes, job.asked.get("num_tasks") or 1))
 
 
@@ -119,11 +119,12 @@ def pin_record(bound: Bound) -> str | None:
     return MARK + json.dumps({**bound.record, "state": state}, separators=(",", ":"))
 
 
-def moved_comment(old: Record, binding: Mapping[str, object], now: float) -> str:
-    """The record after a move."""
+def moved_comment(old: Record, binding: Mapping[str, object], fields: JobFields, now: float) -> str:
+    """The record after a move; nodes that its user excluded since are in what was given."""
+    given = {**old.get("given", {}), "exc_nodes": fields.string("exc_nodes")}
     first = old.get("from") or old.get("binding", {}).get("gres")
-    record = {**old, "binding": dict(binding), "moves": int(old.get("moves") or 0) + 1,
-              "moved": int(now), "from": first}  # fmt: skip
+    record = {**old, "binding": dict(binding), "given": given, "from": first,
+              "moves": int(old.get("moves") or 0) + 1, "moved": int(now)}  # fmt: skip
     return MARK + json.dumps(record, separators=(",", ":"))
 
 
@@ -165,10 +166,10 @@ def _put_back(before: QueuedJob, after: QueuedJob) -> None:
         if name == "tres_per_node":
             items = str(value or "").split(",")
             values["gres"] = ",".join(item.removeprefix("gres/") for item in items)
-        elif name.startswith("tres"):
-            values[name] = str(value or "")
         elif name == "sockets_per_node":
             values[name] = int(value or 0)
+        elif name.startswith("tres") or name in ("exc_nodes", "features"):
+            values[name] = str(value or "")
         elif isinstance(value, int):
             values[name] = value
     if after.admin_comment != before.admin_comment:

@@ -204,6 +204,8 @@ def _today(job: QueuedJob, record: Record) -> dict[str, object]:
     """What of the request may have changed since it was bound."""
     names = ("account", "qos", "partition", "req_nodes", "reservation")
     today: dict[str, object] = {name: job.text(name) for name in names if job.text(name)}
+    if not record["binding"].get("avoids"):
+        today["exc_nodes"] = job.text("exc_nodes")
     given = record.get("given")
     if isinstance(given, dict):
         before = max(1, _whole(given.get("min_nodes")))

@@ -75,6 +75,8 @@ def rewrite(
     if not need.memory_given and need.memory_mib:
         values["min_mem_per_node"] = need.memory_mib
     record = _record(ask, fields, candidate, binding)
+    if "exc_nodes" in places:
+        record["avoids"] = True
     comment = {
         "v": 1,
         "state": "pinned" if is_pinned(fields.string("comment")) else "bound",

@@ -42,6 +42,10 @@ function modify.fault(job, record, uid, neutral, accelerators)
             return "managed", managed
         end
     end
+    -- Nodes that cannot serve the job are in it; where hpcmgr put none there, it is its owner's.
+    if comment:find('"avoids":true', 1, true) and fields.is_set(job, "exc_nodes") then
+        return "managed", "exc_nodes"
+    end
     if not fields.is_set(job, "priority") then
         return
     end

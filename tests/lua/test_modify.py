@@ -34,6 +34,18 @@ def test_a_managed_field_of_a_managed_job_is_the_services(field: str) -> None:
     assert host.modify(update, {"admin_comment": "a note of ours"}) == others
 
 
+def test_excluded_nodes_are_its_owners_where_none_was_added() -> None:
+    """In a list that hpcmgr added to stand nodes that cannot serve the job."""
+    avoids = {"admin_comment": 'hpcmgr:{"v":1,"state":"bound","binding":{"avoids":true}}'}
+    quoted = {"admin_comment": BOUND["admin_comment"] + r'{"comment":"\"avoids\":true"}'}
+    host = Slurmctld()
+
+    assert host.modify(update_of(exc_nodes="n1"), avoids) == ERROR
+    assert "exc_nodes is managed" in host.lines("user")[0]
+    for record in (BOUND, quoted, {}):
+        assert host.modify(update_of(exc_nodes="n1"), record) == SUCCESS
+
+
 @pytest.mark.parametrize("field", FREE)
 @pytest.mark.parametrize("record", [BOUND, UNBOUND, {}], ids=["bound", "unbound", "not ours"])
 def test_everything_else_is_its_owners(field: str, record: dict[str, str]) -> None:

@@ -228,6 +228,34 @@ def test_what_a_refused_update_changed_is_put_back(make: Make) -> None:
     assert again.failed["7"] == "Slurm refused the move a moment ago"
 
 
+def test_nodes_that_its_user_excludes_meanwhile_stay_excluded(make: Make) -> None:
+    """By scontrol update: the move keeps them, and so does the next one; none goes to them."""
+    slurm = Slurm(held_gpu(), waiting(7, excluded_nodes="x9"), waiting(8, excluded_nodes="n01"))
+
+    cycle = make(slurm).run()
+
+    assert cycle.moved == ["7"]
+    [update] = slurm.updates
+    assert not any("ExcNodeList" in word for word in update)
+    record = json.loads(slurm.jobs[7]["admin_comment"].removeprefix("hpcmgr:"))
+    assert record["given"]["exc_nodes"] == "x9"
+
+
+def test_nodes_that_were_excluded_for_the_old_type_are_not_for_the_new_one(make: Make) -> None:
+    """Its user cannot change the list then (lua/hpcmgr/modify.lua)."""
+    job = waiting(7, excluded_nodes="x9,g07")
+    record = json.loads(job["admin_comment"].removeprefix("hpcmgr:"))
+    record["given"]["exc_nodes"] = "x9"
+    record["binding"]["avoids"] = True
+    slurm = Slurm(held_gpu(), {**job, "admin_comment": "hpcmgr:" + json.dumps(record)})
+
+    make(slurm).run()
+
+    [update] = slurm.updates
+    assert "ExcNodeList=x9" in update
+    assert '"avoids"' not in slurm.jobs[7]["admin_comment"]
+
+
 def test_a_task_that_started_in_between_keeps_its_record(make: Make) -> None:
     """Of an array: the waiting tasks moved, the started one has its GPU and says so."""
     array = {"array_job_id": number(7), "array": 7}

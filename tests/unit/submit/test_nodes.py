@@ -33,8 +33,12 @@ def test_nodes_whose_driver_cannot_serve_are_left_out_of_the_job() -> None:
 
     assert done is not None
     assert done.set["exc_nodes"] == "x1,a1"
+    assert '"avoids":true' in str(done.set["admin_comment"])
     assert any("1 nodes are left out" in line for line in done.messages)
-    assert "exc_nodes" not in (submit(TWO, RULES, "compute:8", known=facts).rewrite or done).set
+    other = submit(TWO, RULES, {**job, "tres_per_node": "compute:8"}, known=facts).rewrite
+    assert other is not None
+    assert "exc_nodes" not in other.set
+    assert '"avoids"' not in str(other.set["admin_comment"])
 
 
 def test_a_driver_that_nobody_knows_is_told_and_not_refused() -> None:
