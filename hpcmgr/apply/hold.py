@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from hpcmgr.apply.live import LiveCluster, LiveNode, Runner
+from hpcmgr.apply.live import LiveCluster, LiveNode, Runner, read_live
+from hpcmgr.errors import CommandError
 from hpcmgr.slurm.command import run
 from hpcmgr.slurm.hostlist import fold
 
@@ -28,12 +29,19 @@ def resume(nodes: Iterable[str], runner: Runner = run) -> None:
     """Take the drain back.
 
     Raises:
-        CommandError: Slurm refused it.
+        CommandError: Slurm refused it, and some are still drained.
     """
-    names = fold(nodes)
-    if names:
+    held = {*nodes}
+    if not held:
+        return
+    try:
         # RESUME alone leaves the reason on the node for ever.
-        runner("scontrol", "update", f"NodeName={names}", "State=RESUME", "Reason=")
+        runner("scontrol", "update", f"NodeName={fold(held)}", "State=RESUME", "Reason=")
+    except CommandError:
+        # 24.11 calls this invalid for a node that is UNKNOWN (its slurmd has not registered since
+        # the reconfigure), and takes its drain and those of the others away all the same.
+        if any(node.drained and node.name in held for node in read_live(runner).nodes.values()):
+            raise
 
 
 def may_drain(node: LiveNode) -> bool:

@@ -116,6 +116,12 @@ def _judge_known(
         why = node.reason or "what it reports does not fit its line"
         text = f"refused by slurmctld: {why}"
         return NodeOutcome(name, State.BAD, text, refused=True, final=new_start)
+    if not new_start and node.away:
+        text = (
+            "does not answer: its slurmd has ended, unnoticed before this or over the new files: "
+            "see its log; if it was not the files, 'hpcmgr apply' again goes on without it"
+        )
+        return NodeOutcome(name, State.BAD, text)
     if not new_start:
         text = "its slurmd has not read the new files; it may have refused them: see its log"
         return NodeOutcome(name, State.BAD, text)

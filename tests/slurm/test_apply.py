@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterator
 from subprocess import CompletedProcess
 
@@ -87,6 +88,20 @@ def claim_device(site: ReferenceSite, node: str) -> None:
 def set_units(site: ReferenceSite, units: int) -> None:
     """A T4 counts for so many units: only CountOnly counts change."""
     site.write_site(profiles={"override": {"t4": {"units": units}}})
+
+
+def take_down(site: ReferenceSite, node: str) -> None:
+    """Its slurmd ends and slurmctld gives it up. Soon after a reconfigure slurmctld may still count
+    an answer from before, and with ReturnToService=2 bring the node back: until it stays down."""
+    site.stop_daemon(f"slurmd@{node}")
+    for _ in range(4):
+        site.run(
+            ["scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test"], check=True
+        )
+        time.sleep(2.5)
+        if node_fields(site, node)["State"].startswith("DOWN"):
+            return
+    pytest.fail(f"{node} does not stay down")
 
 
 def give_up_soon(site: ReferenceSite) -> None:
@@ -421,8 +436,7 @@ def test_an_unreachable_node_is_told_and_the_others_go_on(
 ) -> None:
     """Exit code 4; the node takes the files when its slurmd is back."""
     ground.write_site(apply={**FAST, "node_limit": 12.0})
-    ground.stop_daemon("slurmd@t402")
-    ground.run(["scontrol", "update", "NodeName=t402", "State=DOWN", "Reason=test"], check=True)
+    take_down(ground, "t402")
     lose_device(ground, "t401")
     lose_device(ground, "t402")
 
@@ -434,6 +448,32 @@ def test_an_unreachable_node_is_told_and_the_others_go_on(
     ground.start_daemon("slurmd@t402")
     ground.reset()
     assert "gpu:t4:3" in node_fields(ground, "t402")["Gres"]
+
+
+def test_a_slurmd_that_died_unnoticed_leaves_no_node_drained(
+    ground: ReferenceSite, apply: Apply
+) -> None:
+    """Nobody knows whether it died over the new files: they are taken back; the next apply knows it
+    as away."""
+    ground.write_site(apply={**FAST, "node_limit": 12.0})
+    before = files(ground)
+    ground.stop_daemon("slurmd@t402")
+    lose_device(ground, "t401")
+    lose_device(ground, "t402")
+
+    done = apply("--yes")
+
+    assert done.returncode == 1, done.stderr
+    assert "taken back: t402 does not answer" in done.stderr
+    assert "could not be resumed" not in done.stderr
+    assert files(ground) == before
+    states = {node: node_fields(ground, node)["State"] for node in MACHINES}
+    assert not [state for state in states.values() if "DRAIN" in state], states
+
+    again = apply("--yes")
+
+    assert again.returncode == 4, again.stderr
+    assert "t401: came back with the counts it should have" in again.stdout
 
 
 def test_without_slurmctld_nothing_is_changed(ground: ReferenceSite, apply: Apply) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 import pytest
 
 from hpcmgr.apply import Job, LiveCluster, LiveNode
-from hpcmgr.apply.hold import may_drain, still_ours
+from hpcmgr.apply.hold import may_drain, resume, still_ours
 from hpcmgr.apply.live import parse_jobs, parse_live
 from hpcmgr.apply.settle import State, settle
+from hpcmgr.errors import CommandError
 from hpcmgr.slurm.command import Output
 
 COUNTS = {"gpu:t4": 4}
@@ -99,6 +101,7 @@ GOOD = LiveNode("n1", "IDLE", gres=COUNTS, started="T1")
         ([record("IDLE", "gpu:t4:4", "T2")], State.GOOD, "came back"),
         ([record("IDLE", "gpu:t4:4", "T1"), record("IDLE", "gpu:t4:4", "T2")], State.GOOD, ""),
         ([record("IDLE", "gpu:t4:4", "T1")], State.BAD, "has not read the new files"),
+        ([record("UNKNOWN+NOT_RESPONDING", "gpu:t4:4", "None")], State.BAD, "does not answer"),
         ([record("IDLE", "gpu:t4:4", "None")], State.BAD, "has not read the new files"),
         ([record("DOWN*", "gpu:t4:4", "T2")], State.BAD, "is DOWN*"),
         ([record("IDLE", "gpu:t4:3", "T2")], State.BAD, "gpu:t4 3 != 4"),
@@ -194,3 +197,18 @@ def test_a_refused_node_with_an_old_reason_is_resumed() -> None:
 
     assert still_ours([], "hpcmgr apply 1", live, before, ["n1"]) == ["n1"]
     assert still_ours([], "hpcmgr apply 1", live, before) == []
+
+
+@pytest.mark.parametrize(
+    ("state", "resumed"), [("UNKNOWN+NOT_RESPONDING", True), ("IDLE+DRAIN", False)]
+)
+def test_a_resume_that_is_called_invalid_counts_by_what_it_did(state: str, resumed: bool) -> None:
+    """24.11 takes the drain of a node away that has not registered, and says it does not."""
+
+    def runner(*argv: str, **_: object) -> Output:
+        if "State=RESUME" in argv:
+            raise CommandError(argv, 1, "slurm_update error: Invalid node state specified")
+        return Output(0, record(state, "gpu:t4:4", "None") if argv[0] == "scontrol" else "", "")
+
+    with contextlib.nullcontext() if resumed else pytest.raises(CommandError):
+        resume(["n1"], runner)
