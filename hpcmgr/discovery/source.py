@@ -106,9 +106,9 @@ class Answer:
     why: str = ""
 
 
-def ask(host: Host, argv: Sequence[str], timeout: float = TOOL_TIMEOUT) -> Answer:
+def ask(host: Host, argv: Sequence[str]) -> Answer:
     """Ask a tool. A non-zero exit is broken, but its text is kept: it may hold part of the data."""
-    result = host.run(argv, timeout)
+    result = host.run(argv, TOOL_TIMEOUT)
     if result.state == "absent":
         return Answer("absent", why="not installed")
     if result.state == "timed_out":

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from hpcmgr.cli import run
-from hpcmgr.discovery import cpu_topology, discover, open_host, recorder
+from hpcmgr.discovery import cpu_topology, discover, open_host, recorder, source
 from hpcmgr.discovery.questions import QUESTIONS
 from hpcmgr.inventory import NodeInventory
 from hpcmgr.profile import load_library
@@ -188,7 +188,8 @@ def test_a_tool_that_hangs_is_recorded_so_and_waited_for_once(
 ) -> None:
     """Its other questions are taken for hung, too; the exit code says that something is missing."""
     tool("hl-smi", f"echo started >> {tmp_path}/started; sleep 60")
-    monkeypatch.setattr(recorder, "TOOL_TIMEOUT", 0.5)
+    for module in (source, recorder):
+        monkeypatch.setattr(module, "TOOL_TIMEOUT", 0.5)
 
     assert record("-o", tmp_path / "hung") == 4
     listed = yaml.safe_load((tmp_path / "hung/host.yaml").read_text())["commands"]
