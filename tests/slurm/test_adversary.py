@@ -284,7 +284,7 @@ def test_a_component_beside_one_without_devices_is_bound_late(away: ReferenceSit
 
 def test_tasks_split_from_their_array_are_bound_late_each(away: ReferenceSite) -> None:
     """An administrator held one task of three: all are bound, two run."""
-    job_id = submit(away, "--array=0-2", "--gres=compute:t4:2")
+    job_id = submit(away, "--array=0-2%2", "--gres=compute:t4:2")
     away.run(["scontrol", "hold", f"{job_id}_1"], check=True)
     come_back(away)
     away.wait_job(f"{job_id}_0", ["RUNNING"], 25)

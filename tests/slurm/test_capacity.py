@@ -48,18 +48,21 @@ def _devices(text: str) -> dict[str, int]:
 
 @pytest.fixture(name="running")
 def _running(site: ReferenceSite) -> Iterator[list[str]]:
-    """Three NPU jobs and a T4 job run; t401 drains with a reason, t402 is down with another."""
+    """Three NPU jobs and a T4 job run; t401 drains with a reason, t402 is down with another.
+
+    slurmd would bring a node that is DOWN back at once (ReturnToService=2), and with its last
+    message even one that has stopped: so that node is drained first.
+    """
     jobs = [submit(site, "--gres=compute:npu:8", "-w", "npu01").split("\n")[0] for _ in range(3)]
     jobs.append(submit(site, "--gres=compute:t4:2", "-w", "t401").split("\n")[0])
     for job in jobs:
         site.wait_job(job, ["RUNNING"], 30)
+    site.stop_daemon("slurmd@t402")
     for node, state, reason in (
         ("t401", "DRAIN", "fan 3 = dead, State=IDLE [see #12]"),
+        ("t402", "DRAIN", "board swap"),
         ("t402", "DOWN", "board swap"),
     ):
-        # slurmd would bring a node that is DOWN back at once (ReturnToService=2).
-        if state == "DOWN":
-            site.stop_daemon(f"slurmd@{node}")
         site.run(
             ["scontrol", "update", f"NodeName={node}", f"State={state}", f"Reason={reason}"],
             check=True,

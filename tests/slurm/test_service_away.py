@@ -201,6 +201,14 @@ def test_users_cannot_edit_what_is_managed(site: ReferenceSite) -> None:
             assert done.returncode != 0, edit
         limit = ["scontrol", "update", f"JobId={job_id}", "TimeLimit=5"]
         assert site.run(limit, user="alice").returncode == 0
+        # Nodes to leave out are the user's own until hpcmgr has added some.
+        exclude = ["scontrol", "update", f"JobId={job_id}", "ExcNodeList=t401"]
+        assert site.run(exclude, user="alice").returncode == 0
+        added = ["scontrol", "update", f"JobId={job_id}", 'AdminComment=hpcmgr:{"avoids":true}']
+        site.run(added, check=True)
+        exclude[-1] = "ExcNodeList="
+        assert "managed by hpcmgr" in site.run(exclude, user="alice").stderr
+        assert show(site, job_id)["ExcNodeList"] == "t401"
         assert show(site, job_id)["TresPerNode"].startswith("gres/gpu:a100:1,")
     finally:
         site.run(["scontrol", "update", "PartitionName=main", "State=UP"], check=True)
