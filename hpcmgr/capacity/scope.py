@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from hpcmgr.errors import CommandError
 from hpcmgr.slurm.command import run
-from hpcmgr.slurm.reader import Runner
-from hpcmgr.slurm.record import parse_record
+from hpcmgr.slurm.partition import Partition, parse_partitions
+from hpcmgr.slurm.reader import Runner, with_accounts
 from hpcmgr.slurm.state import ClusterState, NodeState
-
-_ASSOCIATIONS = ("sacctmgr", "-n", "-P", "show", "assoc", "format=Account,ParentName,User")
+from hpcmgr.submit.access import Asker, may_use
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,59 +45,31 @@ class Scope:
 def scope_of(
     user: str, groups: Collection[str], runner: Runner = run, *, every_node: bool = False
 ) -> Scope:
-    """What Slurm's partitions let that user use, by groups and accounts; all of it where nothing
-    keeps him out, or where the accounts cannot be read (Slurm has the last word anyway).
+    """What is open to that user in any of his accounts; all of it where nothing keeps him out, or
+    where the accounts cannot be read (Slurm has the last word anyway).
 
     Raises:
         CommandError: slurmctld does not answer.
     """
     text = runner("scontrol", "-o", "show", "partitions").stdout
-    records = [parse_record(line) for line in text.splitlines() if "PartitionName=" in line]
-    accounts: tuple[str, ...] = ()
-    lineages: list[frozenset[str]] = []
-    if any(_names(r, "AllowAccounts") or _names(r, "DenyAccounts") for r in records):
-        accounts, lineages = _accounts(user, runner)
-    mine = frozenset(r["PartitionName"] for r in records if _lets_in(r, groups, lineages))
-    limited = len(mine) < len(records)
-    return Scope(user, accounts, mine if limited else None, every_node)
+    # A partition that is closed for a while is still his.
+    partitions = tuple(replace(each, state="UP") for each in parse_partitions(text))
+    state = ClusterState(0.0, "", (), partitions)
+    if any(_limits_accounts(each) for each in partitions):
+        state = with_accounts(state, runner)
+    known = state.accounts.associations.values() if state.accounts else ()
+    accounts = tuple(dict.fromkeys(each.account for each in known if each.user == user))
+    mine: frozenset[str] = frozenset().union(
+        *(may_use(state, Asker(user, account, groups=frozenset(groups))).open
+          for account in accounts or ("",))
+    )  # fmt: skip
+    return Scope(user, accounts, mine if len(mine) < len(partitions) else None, every_node)
 
 
-def _accounts(user: str, runner: Runner) -> tuple[tuple[str, ...], list[frozenset[str]]]:
-    """The user's accounts, and each with those above it."""
-    try:
-        text = runner(*_ASSOCIATIONS).stdout
-    except CommandError:
-        return (), []
-    rows = [line.split("|") for line in text.splitlines() if line.count("|") == 2]
-    parents = {account: parent for account, parent, who in rows if not who}
-    accounts = tuple(dict.fromkeys(account for account, _, who in rows if who == user))
-    return accounts, [_lineage(account, parents) for account in accounts]
-
-
-def _lineage(account: str, parents: Mapping[str, str]) -> frozenset[str]:
-    found: set[str] = set()
-    while account and account not in found:
-        found.add(account)
-        account = parents.get(account, "")
-    return frozenset(found)
-
-
-def _lets_in(
-    record: Mapping[str, str], groups: Collection[str], lineages: Collection[frozenset[str]]
-) -> bool:
-    """Who allows some accounts denies the others, and what is denied then says nothing."""
-    group_names = _names(record, "AllowGroups")
-    if group_names and group_names.isdisjoint(groups):
-        return False
-    if not lineages:
-        return True
-    allowed, denied = _names(record, "AllowAccounts"), _names(record, "DenyAccounts")
-    if allowed:
-        return any(allowed & lineage for lineage in lineages)
-    return any(not denied & lineage for lineage in lineages)
-
-
-def _names(record: Mapping[str, str], key: str) -> frozenset[str]:
-    """Empty where all are meant."""
-    text = record.get(key, "")
-    return frozenset() if text in {"", "ALL", "(null)"} else frozenset(text.split(","))
+def _limits_accounts(partition: Partition) -> bool:
+    """Whether accounts, which slurmdbd knows, or the QOS of their jobs matter in it."""
+    return (
+        partition.allow_accounts is not None
+        or partition.allow_qos is not None
+        or bool(partition.deny_accounts or partition.deny_qos)
+    )

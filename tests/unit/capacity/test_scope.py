@@ -13,12 +13,16 @@ PartitionName=wheel AllowGroups=wheel,staff AllowAccounts=ALL
 PartitionName=bio AllowGroups=ALL AllowAccounts=biology
 PartitionName=open AllowGroups=ALL DenyAccounts=guests,cells
 """
-ASSOCIATIONS = """root||
-biology|root|
-cells|biology|
-guests|root|
-cells|cells|alice
-guests|guests|bob
+ASSOCIATIONS = """root||||||||
+biology|||root|||||
+cells|||biology|||||
+guests|||root|||||
+cells|alice|||||||
+guests|bob|||||||
+"""
+CONFIG = """AccountingStorageEnforce = associations
+AccountingStorageType   = accounting_storage/slurmdbd
+ClusterName             = here
 """
 
 
@@ -26,10 +30,10 @@ def mine(user: str, *groups: str, associations: str | None = ASSOCIATIONS,
          partitions: str = PARTITIONS) -> list[str] | None:  # fmt: skip
     def runner(*argv: str, **more: object) -> Output:
         if argv[0] == "scontrol":
-            return Output(0, partitions, "")
+            return Output(0, CONFIG if argv[-1] == "config" else partitions, "")
         if associations is None:
             raise CommandError(argv, 1, "no slurmdbd")
-        return Output(0, associations, "")
+        return Output(0, associations if "assoc" in argv else "", "")
 
     scope = scope_of(user, groups, runner)
     return None if scope.partitions is None else sorted(scope.partitions)
@@ -54,6 +58,13 @@ def test_groups_and_accounts_open_partitions(
 def test_where_accounts_cannot_be_read_only_groups_count() -> None:
     """No slurmdbd."""
     assert mine("alice", "users", associations=None) == ["bio", "main", "open"]
+
+
+def test_a_partition_that_is_closed_for_a_while_still_shows() -> None:
+    """Its devices are only away."""
+    closed = PARTITIONS.replace("PartitionName=bio", "PartitionName=bio State=DRAIN")
+
+    assert mine("alice", "users", partitions=closed) == ["bio", "main"]
 
 
 def test_where_nothing_keeps_anybody_out_the_view_is_whole() -> None:
