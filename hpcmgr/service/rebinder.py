@@ -26,7 +26,7 @@ from hpcmgr.slurm.hostlist import expand
 from hpcmgr.slurm.queue import QueuedJob, read_queue
 from hpcmgr.slurm.update import update_job
 from hpcmgr.submit.estimate import NEVER
-from hpcmgr.submit.expect import Expectation
+from hpcmgr.submit.expect import Expectation, coarse
 from hpcmgr.submit.habit import Habit
 from hpcmgr.submit.rebind import Verdict, look_ahead
 from hpcmgr.submit.view import ClusterView
@@ -91,7 +91,8 @@ def plan_cycle(
         queue.waiting, queue.running, view.state.nodes, policy.site.rebind, now,
         most=most, closed=closed,
     )  # fmt: skip
-    return Cycle(queue, verdicts, Expectation(free, view.spare, habit.shares))
+    steps = {gres: coarse(each) for gres, each in free.items()}
+    return Cycle(queue, verdicts, Expectation(steps, view.spare, habit.shares))
 
 
 def _closed(view: ClusterView) -> frozenset[str]:

@@ -12,6 +12,12 @@ from dataclasses import dataclass, field
 
 NEVER = math.inf
 
+MOST_STEPS = 64
+"""Of one device type: the submit path goes through them while slurmctld waits."""
+
+Steps = tuple[tuple[float, int], ...]
+"""Seconds until so many devices more are free, in order of time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
@@ -19,7 +25,7 @@ class Expectation:
     ``spare``: free devices less those that were waited for. ``shares``: the part of their time
     limits that jobs of an account use; "" stands for all others."""
 
-    free: Mapping[str, tuple[tuple[float, int], ...]]
+    free: Mapping[str, Steps]
     spare: Mapping[str, int] = field(default_factory=dict)
     shares: Mapping[str, float] = field(default_factory=dict)
 
@@ -36,3 +42,14 @@ class Expectation:
     def run(self, account: str, limit: float) -> float:
         """Seconds that a job of ``account`` is expected to run of its ``limit``."""
         return limit * self.shares.get(account, self.shares.get("", 1.0))
+
+
+def coarse(steps: Steps) -> Steps:
+    """At most ``MOST_STEPS``: the first half as they are, later ones in groups that count from the
+    end of each."""
+    exact = MOST_STEPS // 2
+    if len(steps) <= MOST_STEPS:
+        return steps
+    size = -(-(len(steps) - exact) // exact)
+    groups = [steps[i : i + size] for i in range(exact, len(steps), size)]
+    return (*steps[:exact], *((g[-1][0], sum(number for _, number in g)) for g in groups))

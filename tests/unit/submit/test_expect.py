@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hpcmgr.admit import Decision, decide
 from hpcmgr.slurm.state import ClusterState
-from hpcmgr.submit.expect import NEVER, Expectation
+from hpcmgr.submit.expect import MOST_STEPS, NEVER, Expectation, coarse
 from hpcmgr.submit.request import read_fields
 from hpcmgr.submit.view import make_view
 from tests.builders import A100, T4, cluster, node, policy
@@ -38,6 +40,22 @@ def test_devices_are_given_in_order_of_time(count: int, spare: int, seconds: flo
 
     assert expected.wait("gpu:a", count, spare) == seconds
     assert expected.wait("gpu:b", 1, 0) == NEVER
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e7), st.integers(1, 8)), max_size=300).map(sorted))
+def test_many_steps_become_few_and_promise_nothing_too_early(
+    steps: list[tuple[float, int]],
+) -> None:
+    """As many devices in all, none before its time, the next ones exactly."""
+    few = coarse(tuple(steps))
+    exact, rough = (Expectation({"gpu:a": s}) for s in (tuple(steps), few))
+
+    assert len(few) <= MOST_STEPS
+    total = sum(number for _, number in steps)
+    assert sum(number for _, number in few) == total
+    for count in {1, 10, 32, total} - {0}:
+        assert rough.wait("gpu:a", count, 0) >= exact.wait("gpu:a", count, 0)
+    assert rough.wait("gpu:a", 1, 0) == exact.wait("gpu:a", 1, 0)
 
 
 def test_an_accounts_habit_shortens_its_runs() -> None:
