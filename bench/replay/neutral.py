@@ -23,7 +23,7 @@ from hpcmgr.settings import Site
 from hpcmgr.slurm.queue import QueuedJob
 from hpcmgr.slurm.state import ClusterState, NodeState, Partition, PendingJob
 from hpcmgr.submit.habit import Habit
-from hpcmgr.submit.request import read_fields
+from hpcmgr.submit.request import JobFields, read_fields
 from hpcmgr.submit.rewrite import MARK
 from hpcmgr.submit.view import ClusterView, make_view
 
@@ -108,7 +108,7 @@ class Neutral:
             moved(waiting, _kind(to.gres))
             old = json.loads(self._comments[waiting.job.name].removeprefix(MARK))
             binding = {**old["binding"], "gres": to.gres, "devices": to.devices}
-            self._comments[waiting.job.name] = moved_comment(old, binding, now)
+            self._comments[waiting.job.name] = moved_comment(old, binding, JobFields({}), now)
         return len(moves)
 
     def _waiting(self, cluster: Cluster) -> Iterator[QueuedJob]:
