@@ -29,14 +29,21 @@ class Expectation:
     spare: Mapping[str, int] = field(default_factory=dict)
     shares: Mapping[str, float] = field(default_factory=dict)
 
-    def wait(self, gres: str, count: int, spare: int) -> float:
-        """Seconds until ``count`` devices are free together, NEVER if there are not so many;
-        ``spare``: free devices less those waited for, as of now."""
-        count += max(0, self.spare.get(gres, 0) - spare)
-        for seconds, number in self.free.get(gres, ()):
-            count -= number
-            if count <= 0:
-                return seconds
+    def wait(self, gres: str, count: int, spare: int, run: float) -> float:
+        """Seconds until ``count`` devices are free together, NEVER if there are not so many.
+
+        ``spare``: free devices less those waited for, as of now. What was handed out since the
+        cycle goes first; where that is more than there is, it is taken to run ``run`` seconds.
+        """
+        steps = self.free.get(gres, ())
+        total = sum(number for _, number in steps)
+        if count > total:
+            return NEVER
+        waves, last = divmod(max(0, self.spare.get(gres, 0) - spare) + count - 1, total)
+        for seconds, number in steps:
+            last -= number
+            if last < 0:
+                return seconds + waves * run
         return NEVER
 
     def run(self, account: str, limit: float) -> float:

@@ -109,14 +109,14 @@ def _ends(
         return []
     run = expected.run(scale.account, scale.limit)
     slowest = min(speed, default=1.0)
+    runs = [max(1.0, run * slowest / (speed[i] if speed else 1.0)) for i in range(len(able))]
     return [
-        (0.0 if own[place]["free_now"] else _start(candidate, expected, scale))
-        + max(1.0, run * slowest / (speed[place] if speed else 1.0))
-        for place, candidate in enumerate(able)
+        runs[i] if own[i]["free_now"] else runs[i] + _start(c, expected, scale, runs[i])
+        for i, c in enumerate(able)
     ]
 
 
-def _start(candidate: Candidate, expected: Expectation, scale: Scale) -> float:
+def _start(candidate: Candidate, expected: Expectation, scale: Scale, run: float) -> float:
     """Seconds until it could start, behind everybody who waits; type by type, wherever its nodes
     are."""
     view, granted = scale.view, scale.granted
@@ -125,6 +125,7 @@ def _start(candidate: Candidate, expected: Expectation, scale: Scale) -> float:
             part.gres,
             part.devices * scale.nodes,
             view.spare.get(part.gres, 0) - granted.get(part.gres, 0),
+            run,
         )
         for part in candidate.parts
     ]

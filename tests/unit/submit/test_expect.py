@@ -32,14 +32,18 @@ def decided(
 
 @pytest.mark.parametrize(
     ("count", "spare", "seconds"),
-    [(1, 3, 0.0), (2, 3, 0.0), (3, 3, 60.0), (7, 3, 600.0), (8, 3, NEVER), (1, 1, 60.0)],
-)
+    [
+        (1, 3, 0.0), (2, 3, 0.0), (3, 3, 60.0), (7, 3, 600.0), (8, 3, NEVER), (1, 1, 60.0),
+        (1, -4, 1000.0), (3, -4, 1060.0), (1, -11, 2000.0),
+    ],
+)  # fmt: skip
 def test_devices_are_given_in_order_of_time(count: int, spare: int, seconds: float) -> None:
-    """What was submitted since the cycle (here: spare fell from 3 to 1) goes first."""
+    """What was submitted since the cycle (spare fell from 3) goes first; what is more than there is
+    comes back after a run."""
     expected = Expectation({"gpu:a": ((0.0, 2), (60.0, 1), (600.0, 4))}, {"gpu:a": 3})
 
-    assert expected.wait("gpu:a", count, spare) == seconds
-    assert expected.wait("gpu:b", 1, 0) == NEVER
+    assert expected.wait("gpu:a", count, spare, 1000.0) == seconds
+    assert expected.wait("gpu:b", 1, 0, 1.0) == NEVER
 
 
 @given(st.lists(st.tuples(st.floats(0, 1e7), st.integers(1, 8)), max_size=300).map(sorted))
@@ -54,8 +58,8 @@ def test_many_steps_become_few_and_promise_nothing_too_early(
     total = sum(number for _, number in steps)
     assert sum(number for _, number in few) == total
     for count in {1, 10, 32, total} - {0}:
-        assert rough.wait("gpu:a", count, 0) >= exact.wait("gpu:a", count, 0)
-    assert rough.wait("gpu:a", 1, 0) == exact.wait("gpu:a", 1, 0)
+        assert rough.wait("gpu:a", count, 0, 9.0) >= exact.wait("gpu:a", count, 0, 9.0)
+    assert rough.wait("gpu:a", 1, 0, 9.0) == exact.wait("gpu:a", 1, 0, 9.0)
 
 
 def test_an_accounts_habit_shortens_its_runs() -> None:
