@@ -82,13 +82,15 @@ def _worked_out(site: Site, fields: Fields, *, idle: bool) -> dict[str, Any]:
     from hpcmgr.configure import idle_state
     from hpcmgr.service.journal import describe
     from hpcmgr.service.knowledge import known_of, policy_of
-    from hpcmgr.slurm.reader import read_cluster, with_accounts
+    from hpcmgr.slurm.backend import open_reader
+    from hpcmgr.slurm.reader import with_accounts
     from hpcmgr.submit.request import read_fields
     from hpcmgr.submit.view import make_view
 
     policy = policy_of(site)
     started = time.monotonic()
-    state = idle_state(site) if idle else with_accounts(read_cluster(started))
+    read = open_reader("commands" if idle else site.slurm.reader, site.slurm.conf_dir)
+    state = idle_state(site) if idle else with_accounts(read(started))
     view = make_view(state, policy.library, known_of(site, policy.library))
     with contextlib.suppress(KeyError):
         fields = {**fields, "user_name": pwd.getpwuid(os.getuid()).pw_name}

@@ -47,14 +47,15 @@ def _of_service(site: Site) -> list[Row]:
 def _worked_out(site: Site) -> list[Row]:
     from hpcmgr.service.knowledge import known_of, policy_of
     from hpcmgr.service.rebinder import plan_cycle
+    from hpcmgr.slurm.backend import open_reader
     from hpcmgr.slurm.queue import read_queue
-    from hpcmgr.slurm.reader import read_cluster
     from hpcmgr.submit.habit import Habit
     from hpcmgr.submit.view import make_view
 
     policy = policy_of(site)
     known = known_of(site, policy.library)
-    view = make_view(read_cluster(time.monotonic()), policy.library, known)
+    read = open_reader(site.slurm.reader, site.slurm.conf_dir)
+    view = make_view(read(time.monotonic()), policy.library, known)
     cycle = plan_cycle(read_queue(), policy, view, Habit(), time.time())
     return list(cycle.rows())
 

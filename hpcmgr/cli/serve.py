@@ -19,10 +19,12 @@ def command(config: Path | None, check: bool) -> int:
     from hpcmgr.service.knowledge import policy_of
     from hpcmgr.service.server import serve
     from hpcmgr.settings import load_site
+    from hpcmgr.slurm.backend import open_reader
 
     policy = policy_of(load_site(config))
     site = policy.site
     if check:
+        open_reader(site.slurm.reader, site.slurm.conf_dir)
         click.echo(f"good: {len(policy.library.profiles)} profiles, {len(site.classes)} classes")
         return 0
     serve(policy)

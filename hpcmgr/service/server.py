@@ -34,6 +34,7 @@ from hpcmgr.service.wire import (
     hold_answer,
     wants_cycle,
 )
+from hpcmgr.slurm.backend import ReadCluster, open_reader
 from hpcmgr.slurm.capability import why_unsupported
 from hpcmgr.slurm.reader import read_cluster
 from hpcmgr.submit.view import make_view
@@ -48,8 +49,9 @@ _LEARN_SECONDS = 5.0
 class Server:
     """One service: a socket, a snapshot that is refreshed, a journal, a binder of held jobs."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, read: ReadCluster = read_cluster) -> None:
         settings = policy.site.service
+        self._read = read
         self._policy = policy
         self._settings = settings
         self._snapshot = Snapshot(settings.tentative, settings.snapshot_max_age)
@@ -176,7 +178,7 @@ class Server:
             await asyncio.sleep(self._settings.refresh)
 
     def _cycle(self, started: float) -> None:
-        state = read_cluster(started)
+        state = self._read(started)
         state = replace(state, accounts=self._accounts.latest)
         view = make_view(state, self._policy.library, self._knowledge.known)
         unsupported = why_unsupported(view.release)
@@ -301,12 +303,15 @@ def serve(policy: Policy) -> None:
 
     Raises:
         ServiceError: it cannot start.
+        ConfigError: the reader that the site asks for cannot be used.
     """
+    slurm = policy.site.slurm
+    read = open_reader(slurm.reader, slurm.conf_dir)
     # While the refresh reads thousands of nodes, an answer waits this long for its turn, not 5 ms.
     sys.setswitchinterval(_SWITCH_SECONDS)
     with lock_state(policy.site.service.state_dir):
-        asyncio.run(_run(policy))
+        asyncio.run(_run(policy, read))
 
 
-async def _run(policy: Policy) -> None:
-    await Server(policy).run()
+async def _run(policy: Policy, read: ReadCluster) -> None:
+    await Server(policy, read).run()

@@ -19,6 +19,9 @@ class Slurm(Section):
     """The release to write for, like `24.11.5`; `null` asks the installed Slurm."""
     user: str = "slurm"
     """SlurmUser of slurm.conf, the user of `hpcmgr serve`."""
+    reader: Literal["commands", "pyslurm"] = "commands"
+    """What `serve`, `quote` and `rebind` read the cluster's state with: Slurm's `commands`, or
+    `pyslurm` of the same release, which the site installs itself. See [slurm.md](slurm.md)."""
 
 
 class Cgroup(Section):

@@ -23,10 +23,12 @@ _FIELDS = {
     "EndTime": 24, "tres-alloc": 1100, "tres-per-node": 1100, "tres-per-job": 512,
     "tres-per-task": 512, "tres-per-socket": 256, "NodeList": 4000,
 }  # fmt: skip
-_STATES = (
-    "PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STAGE_OUT", "RESIZING",
-    "SIGNALING", "STOPPED",
+HOLDING = (
+    "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STAGE_OUT", "RESIZING", "SIGNALING",
+    "STOPPED",
 )  # fmt: skip
+"""States in which a job holds its devices."""
+_STATES = ("PENDING", *HOLDING)
 JOBS = (
     "squeue", "-h", "-t", ",".join(_STATES), "-O",
     ",".join(f"{name}:{width}" for name, width in _FIELDS.items()),

@@ -16,6 +16,7 @@ from hpcmgr.slurm.record import parse_settings
 from hpcmgr.slurm.state import (
     SQUEUE,
     ClusterState,
+    NodeState,
     parse_nodes,
     parse_pending,
     parse_reservations,
@@ -35,7 +36,7 @@ def read_cluster(now: float, runner: Runner = run, *, pending: bool = True) -> C
     return ClusterState(
         taken=now,
         release=read_release(runner),
-        nodes=tuple(parse_nodes(runner("scontrol", "-o", "-d", "show", "nodes").stdout)),
+        nodes=read_nodes(runner),
         partitions=partitions,
         pending=tuple(parse_pending(runner(*SQUEUE).stdout)) if pending else (),
         reservations=tuple(
@@ -43,6 +44,15 @@ def read_cluster(now: float, runner: Runner = run, *, pending: bool = True) -> C
         ),
         gpu_defaults=parse_gpu_defaults(runner("scontrol", "show", "config").stdout),
     )
+
+
+def read_nodes(runner: Runner = run) -> tuple[NodeState, ...]:
+    """The nodes alone.
+
+    Raises:
+        CommandError: as above.
+    """
+    return tuple(parse_nodes(runner("scontrol", "-o", "-d", "show", "nodes").stdout))
 
 
 def read_jobs(runner: Runner = run) -> tuple[Job, ...]:

@@ -301,7 +301,8 @@ _FIELDS = ("JobArrayID:64", "Partition:256", "PriorityLong:24", "NumNodes:24", "
 SQUEUE = ("squeue", "-h", "-t", "PD", "-O", ",".join(_FIELDS))
 
 
-_QUEUED = frozenset({"", "None", "Priority", "Resources"})
+QUEUED = frozenset({"", "None", "Priority", "Resources"})
+"""Why a job waits that waits for its turn alone."""
 
 
 def parse_pending(text: str) -> Iterable[PendingJob]:
@@ -320,7 +321,7 @@ def parse_pending(text: str) -> Iterable[PendingJob]:
             priority=number(priority, 0),
             nodes=number(nodes, 1) * _tasks_of(job_id),
             tres_per_node=tres,
-            queued=reason in _QUEUED and priority != "0",
+            queued=reason in QUEUED and priority != "0",
         )
 
 
