@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-from hpcmgr.service.knowledge import Knowledge, policy_of
+from hpcmgr.service.knowledge import known_of, policy_of
 from hpcmgr.service.mover import move_job
 from hpcmgr.service.rebinder import plan_cycle
 from hpcmgr.settings import load_site
@@ -24,7 +24,7 @@ def main() -> None:
     """A traceback is a failed test."""
     site = load_site()
     policy = policy_of(site)
-    known = Knowledge(site, policy.library).known()
+    known = known_of(site, policy.library)
     view = make_view(read_cluster(time.monotonic()), policy.library, known)
     now = time.time()
     cycle = plan_cycle(read_queue(), policy, view, Habit(), now)

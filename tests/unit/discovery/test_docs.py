@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from hpcmgr.discovery.questions import NPU_DETAILS, QUESTIONS
+from hpcmgr.discovery.questions import CHIP_DETAILS, NPU_DETAILS, QUESTIONS
 from hpcmgr.discovery.registry import ANSWERING, DEVICE_SOURCES, NODES, TOOLS
 from hpcmgr.discovery.sysfs_pci import SysfsPci
 
@@ -49,6 +49,7 @@ def test_every_question_of_a_recording_is_in_the_table() -> None:
             if word != "plain" or re.search(r"\bplain\b", asked):
                 told.add(tool if word == "plain" else f"{tool} {word}")
     a_card = {"npu-smi info -t board -i N", "npu-smi info -t board -i N -c C", "cnmon info -c N"}
+    a_card |= {f"npu-smi info -t {detail} -i N -c C" for detail in CHIP_DETAILS}
     details = {f"npu-smi {detail}" for detail in NPU_DETAILS[1:]}
 
     assert told == {" ".join(argv) for argv in QUESTIONS} | a_card | details

@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from hpcmgr.errors import UsageProblem
@@ -112,6 +112,7 @@ operators = st.sampled_from(["=", "!=", "<", "<=", ">", ">=", "~"])
 conditions = st.builds(Condition, st.sampled_from(sorted(FIELDS)), operators, values)
 
 
+@settings(suppress_health_check=[HealthCheck.filter_too_much])
 @given(st.lists(conditions, max_size=4))
 def test_what_was_read_reads_the_same_again(wanted: list[Condition]) -> None:
     """Conditions, printed with their quotes, are the same conditions."""
