@@ -115,5 +115,13 @@ def remove(directory: Path) -> None:
             break
 
 
+def thaw(directory: Path) -> None:
+    """Let processes go on that Slurm had frozen to end them: frozen, not even SIGKILL ends one."""
+    for group in _groups(directory):
+        state = group / "freezer.state"
+        if state.exists():
+            state.write_text("THAWED")
+
+
 def _groups(directory: Path) -> list[Path]:
     return [Path(place) for place, _, _ in os.walk(directory)]

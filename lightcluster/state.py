@@ -51,7 +51,9 @@ class State:
         draft.rename(self.directory / "state.json")
 
     def remove(self) -> None:
-        """Remove control groups and folder; the processes are gone by now."""
+        """Remove control groups and folder; the processes are gone by now, but for frozen ones."""
+        for directory in self.cgroups:
+            cgroups.thaw(Path(directory))
         for directory in self.cgroups:
             cgroups.remove(Path(directory))
         shutil.rmtree(self.directory, ignore_errors=True)
