@@ -38,7 +38,7 @@ def main() -> None:
         rules = Rebind(moves_per_minute=10**9)
         floor = seconds(partial(look_once, jobs))
         took = seconds(partial(plan_moves, jobs, running, nodes, rules, NOW))
-        moves = sum(bool(v.to) for v in plan_moves(jobs, running, nodes, rules, NOW))
+        moves = sum(bool(v.to) for v in plan_moves(jobs, running, nodes, rules, NOW).verdicts)
         print(f"{'floor: ' + title:28}{floor:9.3f}{1.0:9.1f}")
         print(f"{'cycle: ' + title:28}{took:9.3f}{took / floor:9.1f}{moves:9}")
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from hpcmgr.cli.console import indented
 
 if TYPE_CHECKING:
     from hpcmgr.adopt import AdoptReport, NodeReport
@@ -215,14 +216,7 @@ def _meaning(meaning: Meaning, leaf: str) -> Iterator[str]:
 
 
 def _wrapped(text: str) -> str:
-    return textwrap.fill(
-        text,
-        98,
-        initial_indent="    ",
-        subsequent_indent="      ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return indented(text, further="  ")
 
 
 def _summary(report: AdoptReport) -> str:

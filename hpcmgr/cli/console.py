@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
 from collections.abc import Sequence
 
 import click
@@ -34,3 +35,16 @@ def _drawn(headers: Sequence[str], rows: Sequence[Sequence[str]], title: str) ->
     for row in rows:
         drawn.add_row(*(escape(cell) for cell in row))
     Console().print(drawn)
+
+
+def indented(text: str, further: str = "", width: int = 98) -> str:
+    """``text`` wrapped below a heading, lines after the first ``further`` in. Names of nodes and
+    files stay whole, so that they can be copied."""
+    return textwrap.fill(
+        text,
+        width,
+        initial_indent="    ",
+        subsequent_indent="    " + further,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -107,7 +107,7 @@ def _slurm(inventory: NodeInventory, site: Site) -> SlurmHost:
 
 
 def _print(report: Report) -> None:
-    from hpcmgr.cli.console import table
+    from hpcmgr.cli.console import indented, table
     from hpcmgr.doctor import Severity
 
     if report.software:
@@ -119,9 +119,7 @@ def _print(report: Report) -> None:
         click.echo(textwrap.fill(head, 100, subsequent_indent="    ", break_on_hyphens=False))
         for line in (finding.why, f"Do: {finding.fix}" if finding.fix else ""):
             if line:
-                click.echo(textwrap.fill(line, 100, initial_indent="    ",
-                                         subsequent_indent="    ", break_on_hyphens=False,
-                                         break_long_words=False))  # fmt: skip
+                click.echo(indented(line, width=100))
     for text in report.skipped:
         click.echo(f"hpcmgr: {text}", err=True)
     counts = ((report.count(severity), severity.value) for severity in Severity)

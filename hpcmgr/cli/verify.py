@@ -8,7 +8,6 @@ import shutil
 import signal
 import sys
 import tempfile
-import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 import click
+
+from hpcmgr.cli.console import indented
 
 if TYPE_CHECKING:
     from hpcmgr.plan import ClusterPlan
@@ -148,19 +149,7 @@ def _print(report: Report) -> None:
 def _paragraph(finding: Finding) -> str:
     words = [finding.why, f"Fix: {finding.fix}" if finding.fix else ""]
     head = f"{finding.place}: {finding.severity.value}: {finding.text}"
-    return "\n".join([head, *(_indented(text) for text in words if text)])
-
-
-def _indented(text: str) -> str:
-    # Names of nodes and files must stay whole, so that they can be copied.
-    return textwrap.fill(
-        text,
-        96,
-        initial_indent="    ",
-        subsequent_indent="    ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return "\n".join([head, *(indented(text, width=96) for text in words if text)])
 
 
 def _summary(report: Report) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hpcmgr.service.waiting import Bound, record_of
 from hpcmgr.slurm.queue import QueuedJob
-from hpcmgr.submit.estimate import NEVER
+from hpcmgr.submit.expect import NEVER
 from hpcmgr.submit.rebind import Verdict
 
 

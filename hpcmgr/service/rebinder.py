@@ -25,10 +25,9 @@ from hpcmgr.slurm.ended import read_ended
 from hpcmgr.slurm.hostlist import expand
 from hpcmgr.slurm.queue import QueuedJob, read_queue
 from hpcmgr.slurm.update import update_job
-from hpcmgr.submit.estimate import NEVER
-from hpcmgr.submit.expect import Expectation, coarse
+from hpcmgr.submit.expect import NEVER, Expectation, coarse
 from hpcmgr.submit.habit import Habit
-from hpcmgr.submit.rebind import Verdict, look_ahead
+from hpcmgr.submit.rebind import Verdict, plan_moves
 from hpcmgr.submit.view import ClusterView
 
 log = logging.getLogger(__name__)
@@ -86,13 +85,12 @@ def plan_cycle(
 ) -> Cycle:
     """What a cycle would do with that queue."""
     queue = make_queue(jobs, policy, view, habit, now)
-    closed = _closed(view)
-    verdicts, free = look_ahead(
+    plan = plan_moves(
         queue.waiting, queue.running, view.state.nodes, policy.site.rebind, now,
-        most=most, closed=closed,
+        most=most, closed=_closed(view),
     )  # fmt: skip
-    steps = {gres: coarse(each) for gres, each in free.items()}
-    return Cycle(queue, verdicts, Expectation(steps, view.spare, habit.shares))
+    steps = {gres: coarse(each) for gres, each in plan.left.items()}
+    return Cycle(queue, plan.verdicts, Expectation(steps, view.spare, habit.shares))
 
 
 def _closed(view: ClusterView) -> frozenset[str]:

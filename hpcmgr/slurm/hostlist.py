@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
 
@@ -31,6 +32,16 @@ def expand(text: str, limit: int = LIMIT) -> list[str]:
         return [str(name) for name in NodeSet(text, resolver=RESOLVER_NOGROUP)]
     except NodeSetException as error:
         raise ValueError(f"{text!r} is no hostlist: {error}") from error
+
+
+@lru_cache(maxsize=32)
+def members(text: str, limit: int = LIMIT) -> frozenset[str]:
+    """Names of a list, in no order; of the last few lists they are kept.
+
+    Raises:
+        ValueError: not a hostlist, or more than ``limit`` names.
+    """
+    return frozenset(expand(text, limit))
 
 
 def fold(names: Iterable[str]) -> str:

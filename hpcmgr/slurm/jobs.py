@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from hpcmgr.slurm.record import number
 from hpcmgr.slurm.state import array_tasks
 from hpcmgr.slurm.tres import parse_count, parse_gres_list
 
@@ -114,9 +115,9 @@ def _job(cells: Mapping[str, str]) -> Job:
         qos=_known(cells["QOS"]),
         state=cells["State"],
         reason=_known(cells["Reason"]),
-        priority=_number(cells["PriorityLong"], 0),
+        priority=number(cells["PriorityLong"], 0),
         tasks=array_tasks(waiting[1]) if waiting else 1,
-        node_count=_number(cells["NumNodes"], 1),
+        node_count=number(cells["NumNodes"], 1),
         gres=_gres_of(
             cells["tres-alloc"],
             cells["tres-per-node"],
@@ -147,8 +148,8 @@ def _gres_of(
     counted = {key: parse_count(n) or 0 for key, n in _ALLOC.findall(alloc)}
     asked: dict[str, int] = {}
     for text, times in ((per_node, nodes), (per_job, "1"), (per_task, tasks)):
-        for key, number in _asked(text):
-            asked[key] = asked.get(key, 0) + number * max(1, _number(times, 1))
+        for key, count in _asked(text):
+            asked[key] = asked.get(key, 0) + count * max(1, number(times, 1))
     found: dict[str, int] = {}
     for name in {key.split(":")[0] for key in (*counted, *asked)}:
         plain = counted.get(name, asked.get(name, 0))
@@ -181,11 +182,6 @@ def seconds_of(text: str) -> float | None:
 
 def _known(text: str) -> str:
     return "" if text in {"(null)", "N/A", "None", "Unknown"} else text
-
-
-def _number(text: str, default: int) -> int:
-    found = re.match(r"\d+", text)
-    return int(found[0]) if found else default
 
 
 def _whole(nodes: str) -> str:

@@ -13,7 +13,7 @@ from hpcmgr.slurm.capability import has
 from hpcmgr.slurm.tres import GresItem, parse_gres_list
 from hpcmgr.submit.access import partitions_of
 from hpcmgr.submit.messages import text
-from hpcmgr.submit.nodes import names_of, plain_features
+from hpcmgr.submit.nodes import plain_features
 from hpcmgr.submit.request import Direct, JobFields
 from hpcmgr.submit.rewrite import Rewrite
 from hpcmgr.submit.view import ClusterView
@@ -165,7 +165,7 @@ def _possible(name: str, fields: JobFields, view: ClusterView) -> list[DevicePro
     """Device types of that GRES name on the nodes that the request may get."""
     partitions = partitions_of(fields, view.state)
     features = plain_features(fields.string("features"))
-    required = names_of(fields.string("req_nodes"))
+    required = view.named_nodes(fields.string("req_nodes"))
     return [
         profile
         for profile, pools in view.types

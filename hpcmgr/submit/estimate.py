@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from hpcmgr.slurm.state import NodeState
 from hpcmgr.submit.candidates import Candidate
-from hpcmgr.submit.expect import NEVER as NEVER
+from hpcmgr.submit.expect import NEVER, Steps
 from hpcmgr.submit.pool import Pool
 
 _MOST_STEPS = 1000
@@ -67,7 +67,7 @@ class Timeline:
                 return when
         return NEVER
 
-    def ahead(self) -> tuple[tuple[float, int], ...]:
+    def ahead(self) -> Steps:
         """Seconds from now until so many devices more are free."""
         return tuple((max(0.0, when - self._now), number) for when, number in self._free)
 

@@ -9,7 +9,6 @@ from functools import cache
 from typing import NamedTuple
 
 from hpcmgr.profile.runtimes import Served
-from hpcmgr.slurm.hostlist import expand
 from hpcmgr.submit.access import Access, access_of
 from hpcmgr.submit.limits import over_all
 from hpcmgr.submit.messages import text
@@ -108,13 +107,13 @@ def booked_by(devices: Sequence[Devices], need: Need) -> dict[str, int]:
 
 def read_wanted(fields: JobFields, features: Iterable[str], view: ClusterView) -> Wanted:
     """What the request and the ``features`` of its class say of nodes."""
-    required = frozenset(names_of(fields.string("req_nodes")))
+    required = view.named_nodes(fields.string("req_nodes"))
     return Wanted(
         # Nodes that are required must all be there, be they in service or not.
         nodes=max(fields.nodes, len(required)),
         access=access_of(fields, view.state),
         features=frozenset(features) | plain_features(fields.string("features")),
-        excluded=frozenset(names_of(fields.string("exc_nodes"))),
+        excluded=view.named_nodes(fields.string("exc_nodes")),
         required=required,
         reserved=view.reserved_nodes(fields.string("reservation")),
     )
@@ -239,11 +238,3 @@ def plain_features(text: str) -> set[str]:
     if not text or not re.fullmatch(r"[\w.-]+(?:[&,][\w.-]+)*", text):
         return set()
     return set(re.split(r"[&,]", text))
-
-
-def names_of(text: str) -> set[str]:
-    """Nodes of a list; what is no list names none."""
-    try:
-        return set(expand(text)) if text else set()
-    except ValueError:
-        return set()

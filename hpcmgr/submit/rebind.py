@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hpcmgr.settings.rebind import Rebind
 from hpcmgr.slurm.state import NodeState
-from hpcmgr.submit.estimate import NEVER, Option, Room, Running, Timeline
+from hpcmgr.submit.estimate import Option, Room, Running, Timeline
+from hpcmgr.submit.expect import NEVER, Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,13 @@ class Verdict:
     to: Option | None = None
 
 
+class Plan(NamedTuple):
+    """``left``: what is free for a job behind all others, by device type."""
+
+    verdicts: list[Verdict]
+    left: dict[str, Steps]
+
+
 def plan_moves(
     waiting: Iterable[Waiting],
     running: Iterable[Running],
@@ -71,8 +80,8 @@ def plan_moves(
     *,
     most: int | None = None,
     closed: frozenset[str] = frozenset(),
-) -> list[Verdict]:
-    """One verdict for every job, in Slurm's order.
+) -> Plan:
+    """One verdict for every job, in Slurm's order, and what they leave free.
 
     Args:
         waiting: jobs that wait for their turn, all that want devices: also those of others.
@@ -83,21 +92,6 @@ def plan_moves(
         most: moves that are left in this minute; None: the rules' own number.
         closed: nodes that are kept for others (reservations).
     """
-    return look_ahead(waiting, running, nodes, rules, now, most=most, closed=closed)[0]
-
-
-def look_ahead(
-    waiting: Iterable[Waiting],
-    running: Iterable[Running],
-    nodes: Iterable[NodeState],
-    rules: Rebind,
-    now: float,
-    *,
-    most: int | None = None,
-    closed: frozenset[str] = frozenset(),
-) -> tuple[list[Verdict], dict[str, tuple[tuple[float, int], ...]]]:
-    """``plan_moves``, and what is left for a job behind all others: by device type, seconds until
-    so many devices more are free."""
     left = rules.moves_per_minute if most is None else most
     cycle = _Cycle(rules, now, Room(nodes, closed), running)
     verdicts = []
@@ -106,7 +100,7 @@ def look_ahead(
         left -= verdict.to is not None
         cycle.commit(verdict)
         verdicts.append(verdict)
-    return verdicts, cycle.left()
+    return Plan(verdicts, cycle.left())
 
 
 class _Cycle:
@@ -122,7 +116,7 @@ class _Cycle:
             for gres, count in job.devices.items():
                 self._line(gres).add(job.end, count)
 
-    def left(self) -> dict[str, tuple[tuple[float, int], ...]]:
+    def left(self) -> dict[str, Steps]:
         """What is free, and when, after all that was committed."""
         return {gres: self._line(gres).ahead() for gres in {*self._lines, *self._room.types}}
 

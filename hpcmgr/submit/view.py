@@ -8,7 +8,7 @@ from functools import cached_property
 
 from hpcmgr.profile import DeviceProfile, ProfileLibrary
 from hpcmgr.slurm.capability import Release
-from hpcmgr.slurm.hostlist import expand
+from hpcmgr.slurm.hostlist import members
 from hpcmgr.slurm.state import ClusterState, NodeState, Reservation
 from hpcmgr.slurm.tres import parse_gres_list
 from hpcmgr.submit.expect import Expectation
@@ -64,7 +64,15 @@ class ClusterView:
         known = self._reservations(reservation)
         if not known:
             return None
-        return frozenset(name for r in known if r.nodes for name in expand(r.nodes))
+        return frozenset(name for r in known if r.nodes for name in members(r.nodes))
+
+    def named_nodes(self, text: str) -> frozenset[str]:
+        """Nodes of a user's list; what is no list names none. One that stands for far more nodes
+        than there are is Slurm's to refuse: spelling it out would keep slurmctld waiting."""
+        try:
+            return members(text, 2 * len(self.state.nodes) + 64) if text else frozenset()
+        except ValueError:
+            return frozenset()
 
     def lacks(self, fields: JobFields) -> str:
         """What the job names that was made after the picture was taken; "" if nothing."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcmgr.slurm.hostlist import LIMIT, expand, fold
+from hpcmgr.slurm.hostlist import LIMIT, expand, fold, members
 from hpcmgr.slurm.partition import parse_partitions
 from hpcmgr.slurm.record import parse_record
 from hpcmgr.slurm.state import array_tasks, parse_nodes, parse_pending
@@ -146,3 +146,11 @@ def test_pending_jobs_count_their_nodes_and_array_tasks() -> None:
     assert array.nodes == 10
     assert array.tres_per_node == "gres/gpu:a100:1"
     assert (array.queued, held.queued) == (True, False)
+
+
+def test_members_of_a_list_are_bounded_and_kept() -> None:
+    """A list of a few letters may stand for thousands of names; the same one is spelt out once."""
+    assert members("n[1-3],m7") == {"n1", "n2", "n3", "m7"}
+    assert members("n[1-3],m7") is members("n[1-3],m7")
+    with pytest.raises(ValueError, match="more than 10 nodes"):
+        members("n[00001-65000]", 10)

@@ -7,6 +7,7 @@ import pytest
 from hpcmgr.profile.runtimes import Served
 from hpcmgr.submit.facts import DeviceFacts
 from hpcmgr.submit.places import join_features
+from hpcmgr.submit.view import make_view
 from tests.builders import A100, ASCEND, cluster, known, node, policy, submit
 
 OLD = DeviceFacts(served=frozenset([Served(None, "11.8")]))
@@ -114,3 +115,11 @@ def test_constraints_are_joined_where_slurm_can(
 ) -> None:
     """The user's stays as it is; alternatives are put in brackets."""
     assert join_features(asked, wanted) == joined
+
+
+def test_a_list_of_more_nodes_than_there_are_is_left_to_slurm() -> None:
+    """Spelt out it would take a fifth of a second, and slurmctld waits."""
+    job = {"tres_per_node": "compute:8", "exc_nodes": "a1,n[00001-65000]"}
+    assert "a1" in make_view(TWO, RULES.library).named_nodes("a1,n[1-3]")
+    assert not make_view(TWO, RULES.library).named_nodes(job["exc_nodes"])
+    assert submit(TWO, RULES, job).rewrite is not None

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from hpcmgr.settings.rebind import Rebind
 from hpcmgr.slurm.state import NodeState
-from hpcmgr.submit.estimate import NEVER, Option, Room, Running, Timeline
+from hpcmgr.submit.estimate import Option, Room, Running, Timeline
+from hpcmgr.submit.expect import NEVER
 from hpcmgr.submit.pool import make_pools
 from hpcmgr.submit.rebind import Verdict, Waiting, plan_moves
 from tests.builders import node
@@ -63,10 +64,10 @@ def plan(
     closed: frozenset[str] = frozenset(),
     **rules: object,
 ) -> dict[str, Verdict]:
-    verdicts = plan_moves(
+    plan = plan_moves(
         jobs, running, nodes, Rebind.model_validate(rules), NOW, most=most, closed=closed
     )
-    return {v.job.job_id: v for v in verdicts}
+    return {v.job.job_id: v for v in plan.verdicts}
 
 
 def moves(verdicts: dict[str, Verdict]) -> dict[str, str]:
