@@ -9,9 +9,8 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 
-from hpcmgr.errors import ConfigError, Problem, RequestError
+from hpcmgr.errors import ConfigError, Problem, RequestError, did_you_mean
 from hpcmgr.profile import ProfileLibrary
 from hpcmgr.profile.performance import NO_TABLE, PerformanceTable
 from hpcmgr.settings import Site
@@ -66,7 +65,7 @@ def make_policy(site: Site, library: ProfileLibrary, table: PerformanceTable = N
     """
     speeds = Speeds(table, library.profiles)
     problems = [
-        Problem(None, None, f"classes.{name}: {_unknown_workload(job_class.workload, speeds)}")
+        Problem(site.file, None, f"classes.{name}: {_unknown_workload(job_class.workload, speeds)}")
         for name, job_class in site.classes.items()
         if job_class.workload and job_class.workload not in speeds.workloads
     ]
@@ -77,8 +76,7 @@ def make_policy(site: Site, library: ProfileLibrary, table: PerformanceTable = N
 
 
 def _unknown_workload(workload: str, speeds: Speeds) -> str:
-    near = get_close_matches(workload, sorted(speeds.workloads), n=1)
-    maybe = f", did you mean {near[0]!r}?" if near else ""
+    maybe = did_you_mean(workload, speeds.workloads)
     return f"no workload {workload!r} in the performance table{maybe}"
 
 
@@ -212,7 +210,7 @@ def _nothing_fits(
     reasons = "; ".join(
         f"{' + '.join(part.gres for part in c.parts)}: {c.refused}"
         for c in refused
-        if c.refused != text("not_asked")
+        if c.refused != text("not_asked") and not c.profile.slice_of
     )
     selection = policy.selectors.find(ask.selector)
     if selection.job_class.groups:

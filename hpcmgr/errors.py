@@ -23,7 +23,9 @@ Every error carries a ``hint``: what to do about it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,6 +73,21 @@ class ConfigError(HpcmgrError):
     def __init__(self, problems: Sequence[Problem], hint: str = "") -> None:
         super().__init__("\n".join(str(problem) for problem in problems), hint)
         self.problems = tuple(problems)
+
+
+def did_you_mean(word: str, valid: Iterable[str]) -> str:
+    """``, did you mean 'a100-80g'?``, "" where nothing is like it."""
+    near = difflib.get_close_matches(word, sorted(valid), n=1)
+    return f", did you mean {near[0]!r}?" if near else ""
+
+
+@contextmanager
+def collecting(problems: list[Problem]) -> Iterator[None]:
+    """Go on after a ConfigError, its problems kept: an administrator shall see all at once."""
+    try:
+        yield
+    except ConfigError as error:
+        problems += error.problems
 
 
 class HostError(HpcmgrError):

@@ -6,14 +6,13 @@ wrong, and its path is looked up in the nodes.
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from hpcmgr.errors import ConfigError, Problem
+from hpcmgr.errors import ConfigError, Problem, did_you_mean
 
 Model = TypeVar("Model", bound=BaseModel)
 _MAX_BYTES = 8 << 20
@@ -122,8 +121,7 @@ def _problems(
 
 
 def _unknown_key(key: str, valid: list[str]) -> str:
-    close = difflib.get_close_matches(key, valid, n=1)
-    text = "unknown key" + (f", did you mean {close[0]!r}?" if close else "")
+    text = f"unknown key{did_you_mean(key, valid)}"
     return f"{text}; valid: {', '.join(valid)}" if valid else text
 
 

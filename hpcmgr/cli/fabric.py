@@ -148,7 +148,11 @@ def _sources(infiniband: Sequence[Path], lldp: Path | None, nodes: Collection[st
     from hpcmgr.fabric import ibnetdiscover
     from hpcmgr.fabric import lldp as neighbours
 
-    found = [ibnetdiscover.parse(_text(path)) for path in infiniband]
+    found = []
+    for path in infiniband:
+        seen = ibnetdiscover.parse(_text(path))
+        seen.problems[:] = [f"{path}: {problem}" for problem in seen.problems]
+        found.append(seen)
     if lldp is not None:
         files = sorted(path for path in lldp.iterdir() if path.suffix == ".json")
         if not files:

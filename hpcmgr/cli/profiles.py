@@ -51,10 +51,11 @@ def show(ctx: click.Context, name: str, as_json: bool) -> None:
     library = _library(ctx)
     profile = library.get(name)
     if profile is None:
-        names = [p.name for p in library.profiles]
-        close = difflib.get_close_matches(name, names, n=1)
-        maybe = f" Did you mean {close[0]!r}?" if close else ""
-        raise UsageProblem(f"no profile {name!r}.{maybe}", f"profiles: {', '.join(names)}")
+        names = [p.name for p in library.profiles if p.slice_of is None]
+        # "h100" is no misspelt z100, but the beginning of four names.
+        close = [n for n in names if name in n] or difflib.get_close_matches(name, names, n=1)
+        maybe = f" Did you mean {' or '.join(map(repr, close[:6]))}?" if close else ""
+        raise UsageProblem(f"no profile {name!r}.{maybe}", "'hpcmgr profiles list' shows them all")
     rules = rules_of(profile.vendor, profile.runtime)
     if as_json:
         told = [rule.model_dump(mode="json", exclude_none=True) for rule in rules]

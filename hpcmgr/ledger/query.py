@@ -6,14 +6,13 @@ contrary of ``=``; an unknown value is neither smaller nor larger than any other
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from hpcmgr.errors import UsageProblem
+from hpcmgr.errors import UsageProblem, did_you_mean
 from hpcmgr.ledger.record import Record
 from hpcmgr.slurm.hostlist import expand
 from hpcmgr.versions import compare
@@ -132,8 +131,7 @@ def _unreadable(rest: str) -> UsageProblem:
 def _check(condition: Condition) -> None:
     name, op, value = condition.field, condition.op, condition.value
     if name not in FIELDS:
-        near = difflib.get_close_matches(name, FIELDS, n=1)
-        maybe = f", did you mean {near[0]!r}?" if near else ""
+        maybe = did_you_mean(name, FIELDS)
         raise UsageProblem(f"no field {name!r}{maybe}", f"fields: {', '.join(FIELDS)}")
     kind = FIELDS[name][0]
     if op not in _OPERATORS[kind]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from hpcmgr.errors import ConfigError, Problem
+from hpcmgr.errors import ConfigError, Problem, did_you_mean
 from hpcmgr.inventory import Device
 from hpcmgr.profile.model import DeviceProfile
 from hpcmgr.profile.slices import with_slices, wrong_tables
@@ -100,9 +100,12 @@ def load_library(
     # Slices have a share of what their device has, overridden or not.
     found = with_slices(_overridden(found, overrides).values())
     found = _overridden(found, {name: o for name, o in overrides.items() if _is_slice(found, name)})
-    known = ", ".join(sorted(found))
     problems += [
-        Problem(overrides_file, None, f"profiles.override: no profile {name!r}; {known}")
+        Problem(
+            overrides_file,
+            None,
+            f"profiles.override: no profile {name!r}{did_you_mean(name, found)}",
+        )
         for name in overrides
         if name not in found
     ]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hpcmgr.admit import Policy, make_policy
 from hpcmgr.configure import library_of
-from hpcmgr.errors import InventoryError
+from hpcmgr.errors import ConfigError, InventoryError, Problem, collecting
 from hpcmgr.inventory.store import load
 from hpcmgr.profile import ProfileLibrary
 from hpcmgr.profile.performance import load as load_table
@@ -36,13 +36,19 @@ def policy_of(site: Site) -> Policy:
     Raises:
         ConfigError: site.yaml, a profile, a performance table or the site's texts are wrong.
     """
-    if site.messages is not None:
-        translate(load_texts(site.messages))
-    library = library_of(site)
-    table = load_table(site.performance)
-    for problem in table.unknown_profiles(library):
-        log.warning("performance table: %s", problem)
-    return make_policy(site, library, table)
+    problems: list[Problem] = []
+    with collecting(problems):
+        if site.messages is not None:
+            translate(load_texts(site.messages))
+    with collecting(problems):
+        table = load_table(site.performance)
+    with collecting(problems):
+        library = library_of(site)
+    if not problems:
+        for problem in table.unknown_profiles(library):
+            log.warning("performance table: %s", problem)
+        return make_policy(site, library, table)
+    raise ConfigError(problems)
 
 
 class Knowledge:

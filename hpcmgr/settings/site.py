@@ -90,7 +90,7 @@ class Site(Section):
     `refuse`."""
     units_per_device_rule: int = Field(8, ge=1)
     """At most one device for every so many units begun: no eight T4 for `compute:16`."""
-    _path: Path | None = None
+    _file: Path | None = None
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
@@ -120,6 +120,11 @@ class Site(Section):
         return {profile: sharing for profile, sharing in found.items() if sharing is not None}
 
     @property
+    def file(self) -> Path | None:
+        """The file that it was read from; None: there is none, the defaults hold."""
+        return self._file
+
+    @property
     def owned(self) -> Owned:
         """Nodes that serve the accounts of their department or project only."""
         return owned_nodes(self.nodes, self.departments, self.projects)
@@ -147,6 +152,7 @@ def load_site(path: Path | None = None) -> Site:
         return Site()
     file = named or DEFAULT_PATH
     site = load_model(file, Site)
+    site._file = file
     problems = [
         Problem(file, None, f"classes.{name}: this name is reserved")
         for name in site.classes

@@ -6,11 +6,10 @@ meanings: a site whose names clash is refused when it is loaded, not when a user
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from hpcmgr.errors import ConfigError, Problem, RequestError
+from hpcmgr.errors import ConfigError, Problem, RequestError, did_you_mean
 from hpcmgr.profile import DeviceProfile, ProfileLibrary
 from hpcmgr.settings import DeviceChoice, JobClass, Site
 from hpcmgr.submit.messages import text
@@ -71,8 +70,7 @@ class Selectors:
             return self.default
         found = self.words.get(word)
         if found is None:
-            close = difflib.get_close_matches(word, self.words, n=1)
-            maybe = f", did you mean {close[0]!r}?" if close else ""
+            maybe = did_you_mean(word, self.words)
             valid = ", ".join(self._useful({p.name for p in present}))
             raise RequestError(text("unknown_selector", word=word, maybe=maybe, valid=valid))
         return found
@@ -103,7 +101,9 @@ def make_selectors(site: Site, library: ProfileLibrary) -> Selectors:
             word = str(getattr(profile, attribute))
             sort = "profile" if attribute == "name" else attribute
             if owner.setdefault(word, sort) != sort:
-                problems.append(Problem(None, None, f"{word!r} is both {owner[word]} and {sort}"))
+                problems.append(
+                    Problem(site.file, None, f"{word!r} is both {owner[word]} and {sort}")
+                )
                 continue
             names = (words[word].profiles or frozenset()) if word in words else frozenset()
             words[word] = Selection(

@@ -75,12 +75,14 @@ def test_it_says_which_runtime_goes_with_which_driver(capsys: pytest.CaptureFixt
 
 
 def test_an_unknown_name_gets_a_guess(capsys: pytest.CaptureFixture[str]) -> None:
-    """A usage error with "did you mean" and the valid names."""
+    """A usage error with "did you mean": what holds the word, else what is like it."""
     assert profiles("show", "a100-80gb") == 2
     err = capsys.readouterr().err
-
     assert "Did you mean 'a100-80g'?" in err
-    assert "ascend910b3" in err
+    assert "hpcmgr profiles list" in err
+
+    assert profiles("show", "h100") == 2
+    assert "Did you mean 'h100-80g' or 'h100-nvl-94g' or" in capsys.readouterr().err
 
 
 def test_the_library_is_good(capsys: pytest.CaptureFixture[str]) -> None:
