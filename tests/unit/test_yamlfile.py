@@ -74,7 +74,7 @@ def test_an_empty_file_means_the_defaults(tmp_path: Path) -> None:
     path = tmp_path / "site.yaml"
     path.write_text("")
 
-    assert load_site(path) .model_dump() == Site().model_dump()
+    assert load_site(path).model_dump() == Site().model_dump()
 
 
 @pytest.mark.parametrize("name", ["unbound", "compute", "vram", "each"])
