@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from hpcmgr.errors import ConfigError, Problem, RequestError, did_you_mean
 from hpcmgr.profile import ProfileLibrary
-from hpcmgr.profile.performance import NO_TABLE, PerformanceTable
+from hpcmgr.profile.performance import PerformanceTable
 from hpcmgr.settings import Site
 from hpcmgr.slurm.capability import has
 from hpcmgr.submit.access import access_of
@@ -57,7 +57,7 @@ class Decision:
     refused: tuple[Candidate, ...] = ()
 
 
-def make_policy(site: Site, library: ProfileLibrary, table: PerformanceTable = NO_TABLE) -> Policy:
+def make_policy(site: Site, library: ProfileLibrary, table: PerformanceTable) -> Policy:
     """Check the names of the site's classes against the profiles and the performance table.
 
     Raises:
@@ -207,11 +207,10 @@ def _nothing_fits(
 ) -> str:
     """Why, by device type, and the largest request of this sort that would fit."""
     asked = fields.string("partition")
-    reasons = "; ".join(
-        f"{' + '.join(part.gres for part in c.parts)}: {c.refused}"
-        for c in refused
-        if c.refused != text("not_asked") and not c.profile.slice_of
-    )
+    meant = [c for c in refused if c.refused != text("not_asked")]
+    # Of a whole device and its many slices the user is told of the device.
+    told = [c for c in meant if not c.profile.slice_of] or meant
+    reasons = "; ".join(f"{' + '.join(part.gres for part in c.parts)}: {c.refused}" for c in told)
     selection = policy.selectors.find(ask.selector)
     if selection.job_class.groups:
         offer = apart(ask, fields, selection, view)

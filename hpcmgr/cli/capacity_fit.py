@@ -11,10 +11,11 @@ from typing import Any, NoReturn
 
 import click
 
-from hpcmgr.admit import Decision, decide, make_policy
+from hpcmgr.admit import Decision, decide
 from hpcmgr.capacity import Picture
 from hpcmgr.capacity.fit import Offer, limited, offers
 from hpcmgr.errors import UsageProblem
+from hpcmgr.service.knowledge import known_of, policy_of
 from hpcmgr.slurm.hostlist import fold
 from hpcmgr.slurm.jobs import seconds_of
 from hpcmgr.slurm.testonly import Answer, ask
@@ -93,8 +94,8 @@ def read_fit(text: str) -> Fit:
 
 def fit(picture: Picture, wanted: Fit, ask_slurm: Callable[..., Answer] = ask) -> dict[str, Any]:
     """The answer as plain data (``hpcmgr.fit/1``)."""
-    view = make_view(picture.state, picture.library)
-    policy = make_policy(picture.site, picture.library)
+    policy = policy_of(picture.site)
+    view = make_view(picture.state, policy.library, known_of(picture.site, policy.library))
     decision = decide(wanted.fields, policy, view, {}, "fit")
     whole = wanted.fields.exclusive or view.gives_whole_nodes(wanted.fields.string("partition"))
     found = offers(picture, decision.ranked, wanted.fields.nodes, whole=whole)

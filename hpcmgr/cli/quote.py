@@ -17,7 +17,7 @@ Fields = dict[str, str | int]
 
 @click.command()
 @click.argument("request")
-@click.option("--nodes", "-N", type=click.IntRange(1, 65_536), default=1, help="Nodes to ask for.")
+@click.option("--nodes", "-N", type=click.IntRange(1, 65_536), help="Nodes to ask for.")
 @click.option("--partition", "-p", default="", help="Partition to ask in.")
 @click.option("--account", "-A", default="", help="Account to ask for; your default one without.")
 @click.option("--qos", "-q", default="", help="QOS to ask for; your default one without.")
@@ -27,7 +27,7 @@ Fields = dict[str, str | int]
 def command(
     config: Path | None,
     request: str,
-    nodes: int,
+    nodes: int | None,
     partition: str,
     account: str,
     qos: str,
@@ -42,7 +42,10 @@ def command(
     from hpcmgr.settings import load_site
 
     site = load_site(config)
-    fields: Fields = {"tres_per_node": request, "min_nodes": nodes}
+    # As sbatch sends it: without -N no number of nodes at all.
+    fields: Fields = {"tres_per_node": request, "batch": True}
+    if nodes is not None:
+        fields |= {"min_nodes": nodes, "max_nodes": nodes}
     given = {"partition": partition, "account": account, "qos": qos}
     fields |= {name: value for name, value in given.items() if value}
     quote = None if idle else _of_service(site, fields)

@@ -66,9 +66,6 @@ class PerformanceTable:
         )
 
 
-NO_TABLE = PerformanceTable({})
-
-
 def load(files: Iterable[Path] = ()) -> PerformanceTable:
     """The packaged table, then ``files``: of two rows for one workload and profile the later holds.
 

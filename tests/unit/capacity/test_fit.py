@@ -44,6 +44,13 @@ def told(
     return fit(view, read_fit(text), lambda options: answer or Answer(failed="no sbatch here"))
 
 
+def test_a_class_that_names_a_workload_is_compared_by_the_performance_table() -> None:
+    """As the service does it."""
+    classes = {"speedy": {"workload": "resnet-50-b64", "profiles": ["a100-80g"]}}
+
+    assert told("compute:speedy:8", classes=classes)["becomes"]
+
+
 @pytest.mark.parametrize(
     ("request_", "minutes", "on"),
     [

@@ -527,7 +527,13 @@ class TestSlices:
         assert {c.refused for c in done.refused} == {
             "class default allows whole devices only, no slices"
         }
-        assert submit(self.STATE, self.rules(), "compute:a100_1g.10gb:1").rewrite is None
+
+    def test_a_slice_that_is_named_is_told_why_not(self) -> None:
+        """Not that there is no such device."""
+        done = submit(self.STATE, self.rules(), "compute:a100_1g.10gb:1")
+
+        assert done.rewrite is None
+        assert "a100_1g.10gb: class default allows whole devices only, no slices" in done.error
 
     def test_where_the_class_allows_them_the_slice_that_fits(self) -> None:
         """One slice a program, with its units and its memory."""
