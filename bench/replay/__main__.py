@@ -17,6 +17,7 @@ from bench.replay.jobs import (
     alibaba,
     arriving,
     gavel,
+    hurried,
     overstated,
 )
 from bench.replay.neutral import Neutral, classes
@@ -70,6 +71,8 @@ ALIBABA_NODES = [("g2", 8)] * 2 + [("t4", 2)] * 6 + [("p100", 2)] * 3 + [
 """A hundredth of that cluster: the jobs that ended in the trace never filled the whole."""
 ALIBABA_JOBS = 1500
 """The last ones, of its busiest days."""
+ALIBABA_HURRY = (1, 4)
+"""As they came they leave the cluster idle; four times as fast there is a queue."""
 
 
 def replay_alibaba(interval: float) -> None:
@@ -77,11 +80,13 @@ def replay_alibaba(interval: float) -> None:
     what a user does who types the first, and only the constraints count."""
     kinds = sorted(set(ALIBABA_TYPES.values()))
     library = ProfileLibrary(tuple(_device(kind) for kind in kinds))
-    jobs = alibaba()[-ALIBABA_JOBS:]
-    none = PerformanceTable({})
-    print(compare("alibaba 2023, limits true", jobs, ALIBABA_NODES, library, none, interval), "\n")
-    long = overstated(jobs, 10, 1)
-    print(compare("alibaba 2023, limits too long", long, ALIBABA_NODES, library, none, interval))
+    nodes, none = ALIBABA_NODES, PerformanceTable({})
+    as_they_came = alibaba(dict(sorted(nodes, key=lambda node: node[1])))[-ALIBABA_JOBS:]
+    for times in ALIBABA_HURRY:
+        jobs = hurried(as_they_came, times)
+        for limits, each in (("true", jobs), ("1 to 10 times too long", overstated(jobs, 10, 1))):
+            title = f"alibaba 2023, arriving {times} times as fast, limits {limits}"
+            print(compare(title, each, nodes, library, none, interval), "\n", flush=True)
 
 
 def _device(kind: str) -> DeviceProfile:
@@ -102,7 +107,8 @@ def compare(
 ) -> str:
     """One table."""
     order = list(dict(nodes))
-    profile_of = {p.gres.type: p.name for p in library.profiles if p.gres.type in order}
+    name_of = {p.gres.type: p.name for p in library.profiles}
+    profile_of = {kind: name_of[kind] for kind in order}
     wanted = classes(jobs, profile_of, speeds)
     site = Site.model_validate({"accounting": False, "classes": wanted})
     ways: dict[str, Policy] = {

@@ -6,6 +6,7 @@ place that delays none before it, counted by time limits; who fits now starts.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -26,28 +27,66 @@ class Waiting:
     planned: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """Devices of one node, taken from ``start`` to ``end`` (seconds)."""
+class Ahead:
+    """How many devices of a node are free from each of ``times`` on, by the limits of its jobs."""
 
-    start: float
-    end: float
-    devices: int
+    def __init__(self, now: float, devices: int) -> None:
+        self._times = [now]
+        self._free = [devices]
+
+    @property
+    def now(self) -> int:
+        """Free devices."""
+        return self._free[0]
+
+    def start(self, devices: int, seconds: float) -> float:
+        """The first moment from which so many are free for so long."""
+        start: float | None = None
+        for time, free in zip(self._times, self._free, strict=True):
+            if start is not None and time >= start + seconds:
+                return start
+            if free < devices:
+                start = None
+            elif start is None:
+                start = time
+        return self._times[-1] if start is None else start
+
+    def take(self, devices: int, start: float, end: float) -> None:
+        """They are gone from ``start`` to ``end``."""
+        if end <= self._times[0]:
+            return
+        for place in range(self._step(max(start, self._times[0])), self._step(end)):
+            self._free[place] -= devices
+
+    def _step(self, time: float) -> int:
+        """The place of ``time``, made if there was none."""
+        place = bisect_left(self._times, time)
+        if place == len(self._times) or self._times[place] != time:
+            self._times.insert(place, time)
+            self._free.insert(place, self._free[place - 1])
+        return place
 
 
 @dataclass(slots=True)
 class Node:
-    """``taken``: by name of job, until the job's limit."""
+    """``taken``: by name of job, its devices and when its limit ends."""
 
     name: str
     kind: str
     devices: int
-    taken: dict[str, Stretch] = field(default_factory=dict)
+    taken: dict[str, tuple[int, float]] = field(default_factory=dict)
 
     @property
     def free(self) -> int:
         """Devices that no job holds."""
-        return self.devices - sum(s.devices for s in self.taken.values())
+        return self.devices - sum(devices for devices, _ in self.taken.values())
+
+    def ahead(self, now: float) -> Ahead:
+        """Its devices from ``now`` on."""
+        ahead = Ahead(now, self.devices)
+        for devices, end in self.taken.values():
+            ahead.take(devices, now, end)
+        return ahead
 
 
 @dataclass(slots=True)
@@ -77,21 +116,19 @@ class Cluster:
     def start_what_can(self) -> list[Running]:
         """One scheduler pass; returns what it started."""
         started: list[Running] = []
-        planned: dict[str, list[Stretch]] = {}
+        ahead = {node.name: node.ahead(self.now) for node in self.nodes}
         for waiting in self.queue[:MOST_TESTED]:
-            place = self._earliest(waiting, planned)
+            place = self._earliest(waiting, ahead)
             if place is None:
                 continue
-            node, start = place
-            stretch = Stretch(start, start + waiting.job.limit, waiting.job.devices)
+            job, (node, start) = waiting.job, place
+            ahead[node.name].take(job.devices, start, start + job.limit)
             waiting.planned = start
-            if start > self.now:
-                planned.setdefault(node.name, []).append(stretch)
-                continue
-            node.taken[waiting.job.name] = stretch
-            run = Running(waiting.job, node, self.now, waiting.moves)
-            self.running[waiting.job.name] = run
-            started.append(run)
+            if start <= self.now:
+                node.taken[job.name] = job.devices, start + job.limit
+                run = Running(job, node, self.now, waiting.moves)
+                self.running[job.name] = run
+                started.append(run)
         names = {run.job.name for run in started}
         self.queue = [w for w in self.queue if w.job.name not in names]
         return started
@@ -102,33 +139,16 @@ class Cluster:
         del run.node.taken[name]
         return run
 
-    def _earliest(
-        self, waiting: Waiting, planned: dict[str, list[Stretch]]
-    ) -> tuple[Node, float] | None:
+    def _earliest(self, waiting: Waiting, ahead: dict[str, Ahead]) -> tuple[Node, float] | None:
         """Where and when; at one moment the type of the job's preference, then the fullest node."""
+        job = waiting.job
         best: tuple[tuple[float, int, int, str], Node] | None = None
         for node in self.nodes:
-            if node.kind not in waiting.types or node.devices < waiting.job.devices:
+            if node.kind not in waiting.types or node.devices < job.devices:
                 continue
-            start = self._start_on(node, waiting.job, planned.get(node.name, []))
-            key = (start, waiting.types.index(node.kind), node.free, node.name)
+            there = ahead[node.name]
+            start = there.start(job.devices, job.limit)
+            key = (start, waiting.types.index(node.kind), there.now, node.name)
             if best is None or key < best[0]:
                 best = key, node
         return (best[1], best[0][0]) if best else None
-
-    def _start_on(self, node: Node, job: Job, planned: list[Stretch]) -> float:
-        stretches = [*node.taken.values(), *planned]
-        moments = sorted({self.now, *(s.end for s in stretches if s.end > self.now)})
-        for moment in moments:
-            if _fits(stretches, node.devices - job.devices, moment, moment + job.limit):
-                return moment
-        return moments[-1]
-
-
-def _fits(stretches: list[Stretch], room: int, start: float, end: float) -> bool:
-    """Whether never more than ``room`` devices are taken between ``start`` and ``end``."""
-    here = [s for s in stretches if s.start < end and s.end > start]
-    return all(
-        sum(s.devices for s in here if s.start <= moment < s.end) <= room
-        for moment in (start, *(s.start for s in here if s.start > start))
-    )

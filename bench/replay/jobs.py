@@ -40,8 +40,8 @@ class Job:
 
     @property
     def fastest(self) -> str:
-        """The type it runs fastest on."""
-        return min(self.seconds, key=lambda t: (self.seconds[t], t))
+        """The type it runs fastest on; of equal ones the first that it names."""
+        return min(self.seconds, key=self.seconds.__getitem__)
 
 
 def gavel(name: str) -> list[Job]:
@@ -75,9 +75,11 @@ ALIBABA_TYPES = {"G2": "g2", "T4": "t4", "G3": "g3", "P100": "p100", "V100M32": 
                  "V100M16": "v100m16", "A10": "a10"}  # fmt: skip
 
 
-def alibaba() -> list[Job]:
-    """Jobs with devices of the 2023 trace, those that had ended; a fraction of a device takes one
-    whole. No speeds were measured, so a job runs as long on every type it can use."""
+def alibaba(largest: Mapping[str, int]) -> list[Job]:
+    """Jobs with devices of the 2023 trace, those that had ended, on the types that they name (or on
+    any) with nodes of enough devices; ``largest``: devices of the largest node by type. A fraction
+    of a device takes one whole, as neutral units do. No speeds were measured, so a job runs as long
+    on every type it can use."""
     file = TRACES / "alibaba-gpu-v2023" / "openb_pod_list_gpuspec33.csv"
     jobs = []
     for row in csv.DictReader(file.open()):
@@ -85,14 +87,23 @@ def alibaba() -> list[Job]:
             continue
         length = float(row["deletion_time"]) - float(row["scheduled_time"])
         named = [ALIBABA_TYPES[word] for word in row["gpu_spec"].split("|") if word]
-        types = named or list(ALIBABA_TYPES.values())
-        if length > 0:
+        types = [
+            kind
+            for kind in named or ALIBABA_TYPES.values()
+            if largest.get(kind, 0) >= int(row["num_gpu"])
+        ]
+        if length > 0 and types:
             jobs.append(
                 Job(row["name"], float(row["creation_time"]), int(row["num_gpu"]),
                     "|".join(sorted(set(types))) if named else "any",
                     dict.fromkeys(types, length), length)
             )  # fmt: skip
     return jobs
+
+
+def hurried(jobs: Iterable[Job], times: float) -> list[Job]:
+    """The same jobs, arriving so many times as fast."""
+    return [replace(job, submit=job.submit / times) for job in jobs]
 
 
 def arriving(jobs: Iterable[Job], times: int, an_hour: float, seed: int) -> list[Job]:

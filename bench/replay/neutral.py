@@ -40,11 +40,14 @@ def class_name(job: Job) -> str:
 def classes(
     jobs: Iterable[Job], profile_of: Mapping[str, str], table: PerformanceTable
 ) -> dict[str, object]:
-    """What the site's administrator writes for these jobs; ``profile_of`` a device type."""
+    """What the site's administrator writes for these jobs; ``profile_of`` a device type, those
+    first that he likes best: for jobs that nobody has measured."""
+    measured = table.workloads
     return {
         class_name(job): {
             "profiles": [profile_of[kind] for kind in job.seconds],
-            "workload": job.workload if job.workload in table.workloads else None,
+            "workload": job.workload if job.workload in measured else None,
+            "prefer": [] if job.workload in measured else list(profile_of.values()),
             "binding": "movable", "devices_min": job.devices, "devices_max": job.devices,
         }
         for job in jobs

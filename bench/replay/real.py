@@ -3,8 +3,8 @@
     python -m bench.replay.real [--release 26.05] [--jobs 36] [--hour 4]
 
 Nine nodes of the light cluster pose as V100, P100 and K80 machines. A job sleeps as long as it
-would run on the type that it got. Ways (b), (c) and (d), one after the other; as root, a few
-minutes each.
+would run on the type that it got. Ways (a) to (d), one after the other; as root, a few minutes
+each.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from bench.replay.__main__ import GAVEL_UNITS
 from bench.replay.jobs import Job, gavel
 from bench.replay.neutral import Neutral, class_name, classes
-from bench.replay.policies import Policy, untyped
+from bench.replay.policies import Policy, fastest, untyped
 from bench.replay.simulate import simulate
 from hpcmgr.profile import load_library
 from hpcmgr.profile.performance import load
@@ -32,6 +32,8 @@ KINDS = {"v100": ("Tesla V100-SXM2-16GB", "1db1"), "p100": ("Tesla P100-SXM2-16G
          "k80": ("Tesla K80", "102d")}  # fmt: skip
 NODES = [(kind, 4) for kind in KINDS for _ in range(3)]
 REBIND = {"interval": 2, "gain_seconds": 2, "near_start": 1, "settle": 3, "moves_per_minute": 600}
+WAYS = {"a": "(a) fastest type, typed", "b": "(b) any type", "c": "(c) at submission",
+        "d": "(d) late binding"}  # fmt: skip
 STARTS = 1.5
 """Seconds that Slurm takes to start a job here; given to the simulator as run time."""
 
@@ -41,19 +43,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--release", default="26.05")
     parser.add_argument("--jobs", type=int, default=36)
+    parser.add_argument("--ways", default="abcd", help="which of them: bd")
     parser.add_argument("--hour", type=float, default=4.0, help="seconds that stand for an hour")
     options = parser.parse_args()
     jobs = [compressed(job, options.hour) for job in gavel("minimize_makespan")[: options.jobs]]
-    print(f"{len(jobs)} jobs, average completion in seconds; Slurm {options.release}, simulator")
-    base: tuple[float, float] | None = None
+    print(f"{len(jobs)} jobs, average completion in seconds")
+    print(f"  {'':24}{options.release:>8}{'simul.':>8}{'ratio':>8}")
     with tempfile.TemporaryDirectory() as place:
         hosts = {kind: pose(kind, Path(place)) for kind in KINDS}
-        for way in ("(b) any type", "(c) at submission", "(d) late binding"):
-            real = replay(way, jobs, hosts, options.release)
-            told = simulated(way, jobs)
-            base = base or (real, told)
-            ratios = f"{real / base[0]:5.2f}{told / base[1]:6.2f}"
-            print(f"  {way:20}{real:8.1f}{told:8.1f}   /(b) {ratios}", flush=True)
+        for way in options.ways:
+            real, told = replay(way, jobs, hosts, options.release), simulated(way, jobs)
+            print(f"  {WAYS[way]:24}{real:8.1f}{told:8.1f}{real / told:8.2f}", flush=True)
 
 
 def compressed(job: Job, hour: float) -> Job:
@@ -80,7 +80,7 @@ def settings(way: str, jobs: list[Job]) -> dict[str, object]:
     """Keys of site.yaml."""
     library = load_library(overrides=GAVEL_UNITS)
     profile_of = {p.gres.type: p.name for p in library.profiles if p.gres.type in KINDS}
-    rebind = {**REBIND, "enabled": way.startswith("(d)")}
+    rebind = {**REBIND, "enabled": way == "d"}
     return {"profiles": {"override": GAVEL_UNITS}, "classes": classes(jobs, profile_of, load()),
             "rebind": rebind, "accounting": False, "direct_totals": "unbilled"}  # fmt: skip
 
@@ -106,9 +106,8 @@ def replay(way: str, jobs: list[Job], hosts: Mapping[str, str], release: str) ->
 
 def submit(site: ReferenceSite, way: str, job: Job) -> float:
     """sbatch; returns when."""
-    asked = f"gpu:{job.devices}" if way.startswith("(b)") else (
-        f"compute:{class_name(job)}:{job.devices}"
-    )  # fmt: skip
+    forms = {"a": f"gpu:{job.fastest}:{job.devices}", "b": f"gpu:{job.devices}"}
+    asked = forms.get(way, f"compute:{class_name(job)}:{job.devices}")
     cases = " ".join(f"gpu:{kind}) sleep {s:.2f};;" for kind, s in job.seconds.items())
     body = (
         f"#!/bin/sh\ncase $HPCMGR_GRES in {cases} *) sleep 999;; esac\n"
@@ -133,13 +132,11 @@ def simulated(way: str, jobs: list[Job]) -> float:
     slow = [
         replace(job, seconds={k: s + STARTS for k, s in job.seconds.items()}) for job in jobs
     ]  # fmt: skip
+    native: dict[str, Policy] = {"a": fastest(), "b": untyped(list(KINDS))}
     site = Site.model_validate(settings(way, jobs))
     library = load_library(overrides=GAVEL_UNITS)
-    interval = REBIND["interval"] if way.startswith("(d)") else 0.0
-    policy: Policy = untyped(list(KINDS))
-    if not way.startswith("(b)"):
-        policy = Neutral(site, library, load(), interval)
-    done = simulate(slow, NODES, policy)
+    interval = REBIND["interval"] if way == "d" else 0.0
+    done = simulate(slow, NODES, native.get(way) or Neutral(site, library, load(), interval))
     return sum(d.completion for d in done) / len(done)
 
 

@@ -46,8 +46,6 @@ def simulate(jobs: Iterable[Job], nodes: list[tuple[str, int]], policy: Policy) 
         moments = [*([arrivals[-1].submit] if arrivals else []), *([ends[0][0]] if ends else [])]
         if cluster.queue and policy.interval:
             moments.append(max(look_at, cluster.now))
-        if not ends and not arrivals and look_at > cluster.now + 1e6:
-            raise RuntimeError(f"{len(cluster.queue)} jobs can never start")
         if not moments:
             raise RuntimeError(f"{len(cluster.queue)} jobs can never start")
         cluster.now = min(moments)
@@ -66,6 +64,8 @@ def simulate(jobs: Iterable[Job], nodes: list[tuple[str, int]], policy: Policy) 
         if policy.interval and cluster.queue and cluster.now >= look_at:
             if policy.look(cluster):
                 _start(cluster, ends)
+            elif not ends and not arrivals:
+                raise RuntimeError(f"{len(cluster.queue)} jobs can never start")
             look_at = cluster.now + policy.interval
     return done
 
