@@ -9,6 +9,7 @@ with an echo in place of the service, in the same run.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import resource
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 NODE = (
@@ -32,6 +34,14 @@ NODE = (
     "BootTime=2026-01-01T00:00:00 CfgTRES=cpu=128 AllocTRES="
 )
 
+FORMS: list[dict[str, object]] = [
+    {"tres_per_node": f"gres/compute:{units}", "user_name": user, **more}
+    for user in ("alice", "bob")
+    for units in (8, 16, 32)
+    for more in ({}, {"min_nodes": 2, "max_nodes": 2, "cpus_per_task": 4, "time_limit": 60})
+]
+"""Twelve, as users submit them."""
+
 
 def main() -> None:
     """Run the service and the floor, print both."""
@@ -44,16 +54,20 @@ def main() -> None:
         folder = Path(place)
         write_cluster(folder, options.nodes, options.types)
         floor = echo_times(folder / "echo.sock", options.seconds / 4)
-        served, memory = service_times(folder, options.seconds)
+        one, mixed, memory = service_times(folder, options.seconds)
     print(f"{options.nodes} nodes, {options.types} device types; milliseconds")
     print(f"{'':24}{'median':>9}{'p99':>9}{'max':>9}{'answers':>9}")
-    for name, values in (("echo, same socket", floor), ("hpcmgr serve", served)):
+    for name, values in (
+        ("echo, same socket", floor),
+        ("serve, one request", one),
+        (f"serve, {len(FORMS)} forms", mixed),
+    ):
         ordered = sorted(values)
         p99 = ordered[len(ordered) * 99 // 100]
         print(
             f"{name:24}{statistics.median(values):9.3f}{p99:9.3f}{ordered[-1]:9.3f}{len(values):9}"
         )
-    print(f"resident memory of the service: {memory} MiB")
+    print(f"resident memory of the service, all its processes: {memory} MiB")
 
 
 def write_cluster(folder: Path, nodes: int, types: int) -> None:
@@ -88,8 +102,8 @@ def write_cluster(folder: Path, nodes: int, types: int) -> None:
     )
 
 
-def service_times(folder: Path, seconds: float) -> tuple[list[float], int]:
-    """Milliseconds of every answer, and resident MiB at the end."""
+def service_times(folder: Path, seconds: float) -> tuple[list[float], list[float], int]:
+    """Milliseconds of every answer to one request and to many, and resident MiB at the end."""
     process = subprocess.Popen(
         [sys.executable, "-m", "hpcmgr", "--config", str(folder / "site.yaml"), "serve"],
         env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"},
@@ -98,13 +112,20 @@ def service_times(folder: Path, seconds: float) -> tuple[list[float], int]:
     try:
         wait_for(folder / "submit.sock")
         time.sleep(4)
-        values = ask(folder / "submit.sock", seconds)
-        status = Path(f"/proc/{process.pid}/status").read_text()
-        memory = int(status.split("VmRSS:")[1].split()[0]) // 1024
+        one = ask(folder / "submit.sock", seconds, FORMS[:1])
+        many = ask(folder / "submit.sock", seconds, FORMS)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        memory = sum(resident(int(each)) for each in (process.pid, *children))
     finally:
         process.terminate()
         process.wait(10)
-    return values, memory
+    return one, many, memory
+
+
+def resident(pid: int) -> int:
+    """MiB; of what a process shares with others, its share (the second one is a fork)."""
+    sizes = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return int(sizes.split("Pss:")[1].split()[0]) // 1024
 
 
 def echo_times(path: Path, seconds: float) -> list[float]:
@@ -123,20 +144,20 @@ def echo_times(path: Path, seconds: float) -> list[float]:
                 connection.sendall(connection.makefile("rb").readline())
 
     threading.Thread(target=serve, daemon=True).start()
-    values = ask(path, seconds)
+    values = ask(path, seconds, FORMS[:1])
     listener.close()
     return values
 
 
-def ask(path: Path, seconds: float) -> list[float]:
+def ask(path: Path, seconds: float, forms: Sequence[Mapping[str, object]]) -> list[float]:
     """One question after the other on new connections, as the shim asks."""
-    line = (
-        json.dumps({"v": 1, "op": "submit", "uid": 1, "job": {"tres_per_node": "gres/compute:8"}})
-        + "\n"
-    ).encode()
+    lines = itertools.cycle(
+        json.dumps({"v": 1, "op": "submit", "uid": 1, "job": job}).encode() + b"\n" for job in forms
+    )
     values: list[float] = []
     end = time.monotonic() + seconds
     while time.monotonic() < end:
+        line = next(lines)
         started = time.perf_counter()
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(str(path))

@@ -22,12 +22,15 @@ from hpcmgr.submit.direct import add_units
 from hpcmgr.submit.messages import text
 from hpcmgr.submit.request import Ask, Direct, JobFields, read_request
 from hpcmgr.submit.rewrite import Rewrite, rewrite
-from hpcmgr.submit.score import TERMS, rank
+from hpcmgr.submit.score import TERMS, Grades, grade, rank
 from hpcmgr.submit.selectors import Selection, Selectors, make_selectors
 from hpcmgr.submit.speed import Speeds
 from hpcmgr.submit.template import apart, apart_text, template_candidates
 from hpcmgr.submit.topology import place
 from hpcmgr.submit.view import ClusterView
+
+_MOST_FORMS = 256
+"""Forms of requests that are remembered of one view."""
 
 
 @dataclass(frozen=True)
@@ -117,29 +120,28 @@ def _bind(
 ) -> Decision:
     if ask.per_task:
         _check_per_task(fields, view)
-    selection = policy.selectors.find(ask.selector, (profile for profile, _ in view.types))
-    candidates = _candidates(ask, fields, policy, view, selection)
-    refused = tuple(c for c in candidates if c.refused)
-    ranked = rank(
-        candidates, ask, fields, selection, view, policy.site.score, granted, policy.speeds
-    )
+    form = _form(ask, fields, policy, view)
+    selection, refused = form.selection, form.refused
+    ranked = rank(form.grades, view, granted, policy.site.score)
     if not ranked:
         error = _nothing_fits(ask, fields, policy, view, refused)
         return Decision(trace, str(ask), error=error, refused=refused)
-    exclusive = fields.exclusive or view.gives_whole_nodes(fields.string("partition"))
 
     def bind(candidate: Candidate, *, one_socket: bool) -> Binding:
         if late:
             return Binding(why_not=text("bound_late"))
-        return choose_binding(
-            candidate,
-            ranked,
-            fields,
-            view.release,
-            movable=selection.job_class.binding == "movable",
-            exclusive=exclusive,
-            one_socket=one_socket,
-        )
+        known = form.bindings.get((candidate.name, one_socket))
+        if known is None:
+            known = form.bindings[candidate.name, one_socket] = choose_binding(
+                candidate,
+                ranked,
+                fields,
+                view.release,
+                movable=selection.job_class.binding == "movable",
+                exclusive=form.exclusive,
+                one_socket=one_socket,
+            )
+        return known
 
     placed = place(ranked, fields, selection.job_class, bind)
     if placed.why:
@@ -156,7 +158,7 @@ def _bind(
         trace,
         features=selection.job_class.node_features,
         one_switch=placed.one_switch,
-        exclusive=exclusive,
+        exclusive=form.exclusive,
     )
     if selection.job_class.groups and not best.terms["free_now"]:
         done = _told_apart(done, ask, fields, selection, view)
@@ -172,12 +174,39 @@ def _bind(
     )
 
 
-def _candidates(
-    ask: Ask, fields: JobFields, policy: Policy, view: ClusterView, selection: Selection
-) -> list[Candidate]:
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What holds for every request of one form as long as the view does; ``bindings`` by candidate
+    and whether one socket is wanted."""
+
+    policy: Policy
+    selection: Selection
+    grades: Grades
+    refused: tuple[Candidate, ...]
+    exclusive: bool
+    bindings: dict[tuple[str, bool], Binding] = field(default_factory=dict)
+
+
+def _form(ask: Ask, fields: JobFields, policy: Policy, view: ClusterView) -> _Form:
+    """Users submit the same thing many times, and slurmctld waits for each answer."""
+    key = fields.form
+    known: _Form | None = view.memo.get(key)
+    if known is not None and known.policy is policy:
+        return known
+    selection = policy.selectors.find(ask.selector, (profile for profile, _ in view.types))
     if selection.job_class.groups:
-        return template_candidates(ask, fields, selection, view)
-    return find_candidates(ask, fields, selection, view, policy.site.units_per_device_rule)
+        candidates = template_candidates(ask, fields, selection, view)
+    else:
+        rule = policy.site.units_per_device_rule
+        candidates = find_candidates(ask, fields, selection, view, rule)
+    grades = grade(candidates, ask, fields, selection, policy.site.score, policy.speeds)
+    refused = tuple(c for c in candidates if c.refused)
+    exclusive = fields.exclusive or view.gives_whole_nodes(fields.string("partition"))
+    form = _Form(policy, selection, grades, refused, exclusive)
+    if len(view.memo) >= _MOST_FORMS:
+        view.memo.clear()
+    view.memo[key] = form
+    return form
 
 
 def _told_apart(

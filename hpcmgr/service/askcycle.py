@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from hpcmgr.errors import ServiceError
+from hpcmgr.service.sockets import control_path
 
 _SECONDS = 300.0
 
 
 def ask_cycle(path: Path) -> list[dict[str, Any]]:
-    """One row for every waiting job, once the cycle is over.
+    """One row for every waiting job, once the cycle is over; of the service that answers at
+    ``path``.
 
     Raises:
         ServiceError: nobody answers there, this user may not ask, or the cycle failed.
@@ -22,7 +24,7 @@ def ask_cycle(path: Path) -> list[dict[str, Any]]:
     connection.settimeout(_SECONDS)
     try:
         with connection, connection.makefile("rb") as answers:
-            connection.connect(str(path))
+            connection.connect(str(control_path(path)))
             connection.sendall(b'{"v":1,"op":"rebind"}\n')
             answer = json.loads(answers.readline())
     except PermissionError as error:

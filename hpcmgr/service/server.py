@@ -1,4 +1,4 @@
-"""``hpcmgr serve``: answers the shim from memory; everything slow happens beside it."""
+"""``hpcmgr serve``: everything that is slow, beside the process that answers (answerer.py)."""
 
 from __future__ import annotations
 
@@ -8,30 +8,27 @@ import fcntl
 import logging
 import os
 import signal
-import socket
-import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from hpcmgr.admit import Policy, decide
-from hpcmgr.errors import HpcmgrError, ServiceError, WireError
+from hpcmgr.admit import Policy
+from hpcmgr.errors import HpcmgrError, ServiceError
 from hpcmgr.service.accounts import AccountsPicture
+from hpcmgr.service.answerer import start
 from hpcmgr.service.binder import Binder, Shape, shape_of
 from hpcmgr.service.door import Door
 from hpcmgr.service.journal import Journal
 from hpcmgr.service.knowledge import Knowledge
+from hpcmgr.service.link import Link
 from hpcmgr.service.rebinder import Rebinder
-from hpcmgr.service.snapshot import Snapshot, devices_of
+from hpcmgr.service.snapshot import Snapshot
+from hpcmgr.service.sockets import control_path, listen
 from hpcmgr.service.wire import (
     MAX_LINE,
-    Submission,
-    answer_of,
-    decode,
     encode,
-    error_answer,
-    hold_answer,
     wants_cycle,
 )
 from hpcmgr.slurm.backend import ReadCluster, open_reader
@@ -42,19 +39,23 @@ from hpcmgr.submit.view import make_view
 log = logging.getLogger(__name__)
 
 _CLIENT_SECONDS = 5.0
+_NICER = 5
+_NO_CYCLE: dict[str, object] = {"error": "op is not 'rebind'"}
 _LEARN_SECONDS = 5.0
 """So long the first picture of the cluster waits for the inventories."""
 
 
 class Server:
-    """One service: a socket, a snapshot that is refreshed, a journal, a binder of held jobs."""
+    """All of the service but the answers, which ``link`` leads to: a snapshot that is refreshed, a
+    journal, a binder of held jobs, late binding, the door."""
 
-    def __init__(self, policy: Policy, read: ReadCluster = read_cluster) -> None:
+    def __init__(self, policy: Policy, link: Link, read: ReadCluster = read_cluster) -> None:
         settings = policy.site.service
         self._read = read
         self._policy = policy
         self._settings = settings
-        self._snapshot = Snapshot(settings.tentative, settings.snapshot_max_age)
+        self._link = link
+        self._snapshot = Snapshot(settings.tentative, settings.snapshot_max_age, follower=link)
         self._journal = Journal(settings.state_dir / "journal.sqlite")
         self._binder = Binder(policy, self._snapshot, self._journal)
         self._rebinder = Rebinder(policy, self._snapshot, self._journal)
@@ -66,15 +67,22 @@ class Server:
         self._stop = asyncio.Event()
         self._learnt = asyncio.Event()
         self._failing = ""
+        self._lost = False
 
     async def run(self) -> None:
-        """Serve until SIGTERM or SIGINT."""
+        """Serve until SIGTERM or SIGINT.
+
+        Raises:
+            ServiceError: the answering process has ended.
+        """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
+        control = control_path(self._settings.socket)
         server = await asyncio.start_unix_server(
-            self._client, sock=_listen(self._settings.socket), limit=MAX_LINE
+            self._control, sock=listen(control), limit=MAX_LINE
         )
+        threading.Thread(target=self._hear_answers, args=(loop,), daemon=True).start()
         works = [self._learn(), self._refresh(), self._rebind()]
         if self._policy.site.accounting:
             works.append(self._refresh_accounts())
@@ -88,57 +96,50 @@ class Server:
             for task in tasks:
                 task.cancel()
             server.close()
+            self._link.close()
             await asyncio.gather(*tasks, return_exceptions=True)
+            control.unlink(missing_ok=True)
             self._settings.socket.unlink(missing_ok=True)
             self._journal.close()
+        if self._lost:
+            raise ServiceError(
+                "the process that answers job_submit.lua has ended", "the log above says why"
+            )
 
-    async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _hear_answers(self, loop: asyncio.AbstractEventLoop) -> None:
+        """In a thread, until the answering process is gone, which ends this one too."""
+        self._link.listen({"granted": self._snapshot.debit, "decided": self._decided})
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is interested
+            loop.call_soon_threadsafe(self._gone)
+
+    def _gone(self) -> None:
+        self._lost = not self._stop.is_set()
+        self._stop.set()
+
+    async def _control(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """``hpcmgr rebind`` asks for a cycle and is told what it did."""
         try:
             async with asyncio.timeout(_CLIENT_SECONDS):
                 line = await _read_line(reader)
-            answer = await self._cycle_now() if wants_cycle(line) else None
-            async with asyncio.timeout(_CLIENT_SECONDS):
-                if line:
-                    writer.write(encode(answer or self._answer(line)))
+            if line:
+                answer = await self._cycle_now() if wants_cycle(line) else _NO_CYCLE
+                async with asyncio.timeout(_CLIENT_SECONDS):
+                    writer.write(encode(answer))
                     await writer.drain()
         except (TimeoutError, ConnectionError, asyncio.IncompleteReadError):
-            pass  # the shim has given up or never spoke; it knows what to do
+            pass
         finally:
             writer.close()
             with contextlib.suppress(ConnectionError, TimeoutError):
                 await writer.wait_closed()
 
-    def _answer(self, line: bytes) -> dict[str, object]:
-        try:
-            submission = decode(line)
-        except WireError as error:
-            log.warning("bad line: %s", error.message)
-            return error_answer(error)
-        try:
-            return self._decide(submission)
-        except Exception:
-            # A fault of ours must not lose the job: the shim holds it, the log tells us.
-            log.exception("decision failed")
-            return hold_answer("the service failed")
-
-    def _decide(self, submission: Submission) -> dict[str, object]:
-        current = self._snapshot.current()
-        if current is None:
-            return hold_answer("no recent picture of the cluster")
-        view, granted = current
-        decision = decide(submission.fields, self._policy, view, granted)
-        neutral = decision.request not in {"", "direct"}
-        lacking = view.lacks(submission.fields) if neutral else ""
-        if lacking:
-            return hold_answer(f"{lacking} is not in the picture yet")
-        if decision.rewrite and decision.ranked:
-            self._snapshot.grant(devices_of(decision, submission.fields))
-        if decision.error:
+    def _decided(self, uid: int, request: str, record: dict[str, object]) -> None:
+        """A submission was answered."""
+        if record["error"]:
             # Perhaps for a limit that was just raised: the next one shall see it.
             self._accounts.hurry()
-        if decision.rewrite or decision.error:
-            self._journal.put(decision, uid=submission.uid)
-        return answer_of(decision)
+        trace = str(record["trace"])
+        self._journal.note(trace, kind="submit", request=request, record=record, uid=uid)
 
     async def _learn(self) -> None:
         """Look at the inventories, time and again."""
@@ -245,34 +246,6 @@ async def _read_line(reader: asyncio.StreamReader) -> bytes:
         return b"x" * (MAX_LINE + 1)
 
 
-def _listen(path: Path) -> socket.socket:
-    """A listening socket that only its owner may use.
-
-    Raises:
-        ServiceError: another service answers there, or the place cannot be written.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists():
-        probe = socket.socket(socket.AF_UNIX)
-        with contextlib.closing(probe), contextlib.suppress(OSError):
-            probe.settimeout(1)
-            probe.connect(str(path))
-            raise ServiceError(
-                f"another service answers on {path}", "stop it first, or set service.socket"
-            )
-        path.unlink(missing_ok=True)
-    listener = socket.socket(socket.AF_UNIX)
-    before = os.umask(0o177)
-    try:
-        listener.bind(str(path))
-    except OSError as error:
-        raise ServiceError(f"{path}: {error.strerror}", "set service.socket") from error
-    finally:
-        os.umask(before)
-    listener.listen(512)
-    return listener
-
-
 def lock_state(directory: Path) -> IO[str]:
     """Hold the service's state for this process; kept open as long as it runs.
 
@@ -295,23 +268,21 @@ def lock_state(directory: Path) -> IO[str]:
     return file
 
 
-_SWITCH_SECONDS = 0.0005
-
-
 def serve(policy: Policy) -> None:
     """Run the service in the foreground.
 
     Raises:
-        ServiceError: it cannot start.
+        ServiceError: it cannot start, or a part of it has ended.
         ConfigError: the reader that the site asks for cannot be used.
     """
-    slurm = policy.site.slurm
-    read = open_reader(slurm.reader, slurm.conf_dir)
-    # While the refresh reads thousands of nodes, an answer waits this long for its turn, not 5 ms.
-    sys.setswitchinterval(_SWITCH_SECONDS)
-    with lock_state(policy.site.service.state_dir):
-        asyncio.run(_run(policy, read))
+    slurm, service = policy.site.slurm, policy.site.service
+    with lock_state(service.state_dir):
+        link = start(policy, listen(service.socket))
+        # Where both want a core, answers come first.
+        os.nice(_NICER)
+        read = open_reader(slurm.reader, slurm.conf_dir)
+        asyncio.run(_run(policy, link, read))
 
 
-async def _run(policy: Policy, read: ReadCluster) -> None:
-    await Server(policy, read).run()
+async def _run(policy: Policy, link: Link, read: ReadCluster) -> None:
+    await Server(policy, link, read).run()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from hpcmgr.admit import Decision
@@ -19,6 +19,10 @@ from hpcmgr.submit.request import JobFields
 from hpcmgr.submit.view import ClusterView
 
 Clock = Callable[[], float]
+Granted = Sequence[tuple[str, int]]
+"""``name:type`` and how many."""
+
+_MOST_GRANTS = 100_000
 
 
 def devices_of(decision: Decision, fields: JobFields) -> list[tuple[str, int]]:
@@ -28,24 +32,45 @@ def devices_of(decision: Decision, fields: JobFields) -> list[tuple[str, int]]:
     return [(p.gres, p.devices * each * fields.nodes * fields.jobs) for p in best.parts]
 
 
+class Follower:
+    """Hears of what changes in a snapshot; this one does not care."""
+
+    def swapped(self, view: ClusterView) -> None:
+        """There is a new view."""
+
+    def expected(self, expected: Expectation) -> None:
+        """A cycle of late binding has ended."""
+
+    def granted(self, when: float, devices: Granted) -> None:
+        """Devices were handed out here."""
+
+
 class Snapshot:
     """The current view and the tentative debits. Safe to use from several threads."""
 
-    def __init__(self, tentative: float, max_age: float, clock: Clock = time.monotonic) -> None:
+    def __init__(
+        self,
+        tentative: float,
+        max_age: float,
+        clock: Clock = time.monotonic,
+        follower: Follower | None = None,
+    ) -> None:
         self._view: ClusterView | None = None
         self._expected: Expectation | None = None
-        self._granted: deque[tuple[float, str, int]] = deque()
+        self._grants: deque[tuple[float, str, int]] = deque()
+        self._granted: dict[str, int] = {}
         self._tentative = tentative
         self._max_age = max_age
         self._clock = clock
         self._lock = threading.Lock()
+        self._follower = follower or Follower()
 
     def swap(self, view: ClusterView) -> None:
         """Take a new view; grants that it already shows are forgotten."""
         with self._lock:
             self._view = replace(view, expected=self._expected)
-            while self._granted and self._granted[0][0] < view.state.taken:
-                self._granted.popleft()
+            self._forget(view.state.taken)
+        self._follower.swapped(view)
 
     def expect(self, expected: Expectation) -> None:
         """Take what a cycle of late binding found; it holds until the next one."""
@@ -53,6 +78,7 @@ class Snapshot:
             self._expected = expected
             if self._view is not None:
                 self._view = replace(self._view, expected=expected)
+        self._follower.expected(expected)
 
     def current(self) -> tuple[ClusterView, dict[str, int]] | None:
         """View and debits, None if there is no view or it is too old to decide on."""
@@ -60,19 +86,33 @@ class Snapshot:
             view, now = self._view, self._clock()
             if view is None or now - view.state.taken > self._max_age:
                 return None
-            granted: dict[str, int] = {}
-            for when, gres, count in self._granted:
-                if now - when <= self._tentative:
-                    granted[gres] = granted.get(gres, 0) + count
-            return view, granted
+            self._forget(now - self._tentative)
+            return view, dict(self._granted)
 
-    def grant(self, devices: Iterable[tuple[str, int]]) -> None:
-        """Debit devices: ``name:type`` and how many."""
+    def grant(self, devices: Granted) -> None:
+        """Debit devices that are handed out here and now."""
+        now = self._clock()
+        self.debit(now, devices)
+        self._follower.granted(now, devices)
+
+    def debit(self, when: float, devices: Granted) -> None:
+        """Debit devices that were handed out at that time, here or elsewhere."""
         with self._lock:
-            now = self._clock()
-            self._granted.extend((now, gres, count) for gres, count in devices)
-            while len(self._granted) > 100_000:
-                self._granted.popleft()
+            for gres, count in devices:
+                self._grants.append((when, gres, count))
+                self._granted[gres] = self._granted.get(gres, 0) + count
+            while len(self._grants) > _MOST_GRANTS:
+                self._drop()
+
+    def _forget(self, before: float) -> None:
+        while self._grants and self._grants[0][0] < before:
+            self._drop()
+
+    def _drop(self) -> None:
+        _, gres, count = self._grants.popleft()
+        self._granted[gres] -= count
+        if not self._granted[gres]:
+            del self._granted[gres]
 
     @property
     def age(self) -> float | None:

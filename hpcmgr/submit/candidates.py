@@ -50,8 +50,8 @@ class Candidate:
 
     ``refused`` says why it can never serve, ``waits`` why it cannot while its nodes are out of
     service. ``avoid``: nodes that have its devices and whose drivers cannot serve; ``notes`` are
-    for the user. ``terms``, ``score`` and ``estimated`` (terms that were not measured) are filled
-    in by scoring, once; that is why it is not frozen, which costs a third of a decision.
+    for the user. ``terms``, ``score`` and ``estimated`` (terms that were not measured) are those of
+    one decision. Nobody changes it; it is not frozen because that costs a third of a decision.
     """
 
     profile: DeviceProfile
@@ -69,6 +69,16 @@ class Candidate:
     beside: tuple[Part, ...] = ()
     avoid: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    def scored(
+        self, terms: Mapping[str, float], score: float, estimated: tuple[str, ...]
+    ) -> Candidate:
+        """The same in one decision."""
+        return Candidate(
+            self.profile, self.devices, self.units, self.vram_gib, self.pools, self.need,
+            self.per_task, self.refused, self.waits, terms, score, estimated, self.beside,
+            self.avoid, self.notes,
+        )  # fmt: skip
 
     @property
     def gres(self) -> str:

@@ -74,6 +74,11 @@ NUMBERS = frozenset(
     ]
 )
 
+_SAYS_NOTHING = frozenset(
+    ["admin_comment", "array_inx", "comment", "licenses", "priority", "user_id", "wckey"]
+)
+"""Of where a job could run."""
+
 
 @dataclass(frozen=True, slots=True)
 class JobFields:
@@ -117,6 +122,12 @@ class JobFields:
     def jobs(self) -> int:
         """Tasks of the array, 1 for a single job."""
         return array_tasks(self.string("array_inx"))
+
+    @property
+    def form(self) -> frozenset[tuple[str, Field]]:
+        """All that decides where the job could run: requests of one form have the same candidates,
+        whatever else they say."""
+        return frozenset([item for item in self.values.items() if item[0] not in _SAYS_NOTHING])
 
     @property
     def exclusive(self) -> bool:

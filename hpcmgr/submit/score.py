@@ -7,8 +7,9 @@ the type becomes free.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hpcmgr.settings import Weights
 from hpcmgr.submit.candidates import Candidate, Part
@@ -39,122 +40,174 @@ SOON = 600.0
 """Seconds; for devices that are free, but not where they could be used together."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """What candidates are compared by. ``granted``: devices by ``name:type`` that were handed out
-    since the view was taken."""
+@dataclass(slots=True, eq=False)
+class Graded:
+    """An able candidate with all of its score that holds as long as the view does: ``terms``, and
+    ``settled``, their weighed sum; ``total`` and ``free``: its devices on all nodes; ``speed`` 0
+    where the class names no workload. ``now``: what was found last of the moment."""
 
-    ask: Ask
+    candidate: Candidate
+    terms: dict[str, float]
+    total: int
+    free: int
+    speed: float = 0.0
+    guessed: bool = False
+    settled: float = 0.0
+    now: Now | None = None
+
+
+class Now(NamedTuple):
+    """What depends on ``given``, the devices of its types handed out since the view was taken, and
+    on ``expected``: ``end`` in seconds, NEVER where none can be expected."""
+
+    given: tuple[int, ...]
+    expected: Expectation | None
+    free_now: float
+    queue_ahead: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Grades:
+    """All able candidates of one request. ``limit`` in seconds."""
+
+    able: tuple[Graded, ...]
     nodes: int
-    selection: Selection
-    view: ClusterView
-    granted: Mapping[str, int]
-    speeds: Speeds
     limit: float | None
     account: str
 
 
-def rank(
-    candidates: Sequence[Candidate],
+def grade(
+    candidates: Iterable[Candidate],
     ask: Ask,
     fields: JobFields,
     selection: Selection,
-    view: ClusterView,
     weights: Weights,
-    granted: Mapping[str, int],
     speeds: Speeds,
-) -> list[Candidate]:
-    """Able candidates, best first, those in service before all others; ties are broken by name."""
-    minutes = fields.number("time_limit")
-    scale = Scale(
-        ask, fields.nodes, selection, view, granted, speeds,
-        None if minutes is None else 60.0 * minutes, fields.string("account"),
-    )  # fmt: skip
-    able = [c for c in candidates if not c.refused]
-    speed = [_speed(c, scale) for c in able] if selection.job_class.workload else []
-    fastest = max((value for value, _ in speed), default=1.0)
-    own = [_own_terms(candidate, scale) for candidate in able]
-    ends = _ends(able, own, [value for value, _ in speed], scale)
-    first = min(ends, default=NEVER)
-    costs = [cost_of(c) for c in able]
+) -> Grades:
+    """What of the scores does not change from one moment to the next, nor with who asks next."""
+    able = [_graded(c, ask, fields.nodes, selection, speeds) for c in candidates if not c.refused]
+    costs = [cost_of(each.candidate) for each in able]
     cheapest = min(costs, default=1.0)
-    weight = {name: getattr(weights, name) for name in TERMS}
-    for place, candidate in enumerate(able):
-        terms = own[place]
-        estimated: tuple[str, ...] = ()
-        if speed:
-            value, guess = speed[place]
-            terms["speed"] = value / fastest
-            estimated = ("speed",) if guess else ()
-        if first < NEVER:
-            terms["finish"] = first / ends[place]
-            estimated = (*estimated, "finish")
-            del terms["queue_ahead"], terms["free_now"]
-        terms["cost"] = cheapest / costs[place]
-        score = sum([value * weight[name] for name, value in terms.items()])
-        candidate.terms, candidate.score, candidate.estimated = terms, round(score, 6), estimated
-    return sorted(able, key=lambda c: (bool(c.waits), -c.score, c.name))
+    fastest = max((each.speed for each in able), default=1.0)
+    for each, cost in zip(able, costs, strict=True):
+        if each.speed:
+            each.terms["speed"] = each.speed / fastest
+        each.terms["cost"] = cheapest / cost
+        each.settled = sum([v * getattr(weights, name) for name, v in each.terms.items()])
+    minutes = fields.number("time_limit")
+    limit = None if minutes is None else 60.0 * minutes
+    return Grades(tuple(able), fields.nodes, limit, fields.string("account"))
 
 
-def _ends(
-    able: Sequence[Candidate],
-    own: Sequence[Mapping[str, float]],
-    speed: Sequence[float],
-    scale: Scale,
-) -> list[float]:
-    """Seconds until the job would end on each; nothing where that cannot be expected. A time limit
-    must do for the slowest type; where no speed is known they run alike."""
-    expected = scale.view.expected
-    if expected is None or not scale.limit:
-        return []
-    run = expected.run(scale.account, scale.limit)
-    slowest = min(speed, default=1.0)
-    runs = [max(1.0, run * slowest / (speed[i] if speed else 1.0)) for i in range(len(able))]
-    return [
-        runs[i] if own[i]["free_now"] else runs[i] + _start(c, expected, scale, runs[i])
-        for i, c in enumerate(able)
-    ]
-
-
-def _start(candidate: Candidate, expected: Expectation, scale: Scale, run: float) -> float:
-    """Seconds until it could start, behind everybody who waits; type by type, wherever its nodes
-    are."""
-    view, granted = scale.view, scale.granted
-    waits = [
-        expected.wait(
-            part.gres,
-            part.devices * scale.nodes,
-            view.spare.get(part.gres, 0) - granted.get(part.gres, 0),
-            run,
-        )
-        for part in candidate.parts
-    ]
-    # What is free, but not together on so many nodes, is free together a little later.
-    return max(*waits, SOON)
-
-
-def _own_terms(candidate: Candidate, scale: Scale) -> dict[str, float]:
+def _graded(
+    candidate: Candidate, ask: Ask, nodes: int, selection: Selection, speeds: Speeds
+) -> Graded:
     parts = candidate.parts
-    gres, (first, *others) = candidate.gres, parts
     total = free = 0
     near = best_fit = 0.0
     for pool in candidate.pools:
         total += pool.total
         free += pool.free
         near = max(near, min(_place(pool, part.gres, part.devices) for part in parts))
-        best_fit = max(best_fit, _best_fit(pool, first.devices))
-    # Queued jobs and those granted meanwhile will take devices that still look free.
-    ahead = scale.view.waiting.get(gres, 0) + scale.granted.get(gres, 0)
-    startable = _startable_nodes(candidate, parts, free - ahead, scale)
-    return {
-        "fit": 1.0 if others else _fit(candidate, scale.ask),
-        "free_now": 1.0 if startable >= scale.nodes else 0.0,
-        "queue_ahead": 1.0 / (1.0 + max(0, ahead - free) / max(1, total)),
-        "preference": _preference(candidate, scale.selection),
+        best_fit = max(best_fit, _best_fit(pool, candidate.devices))
+    terms = {
+        "fit": 1.0 if candidate.beside else _fit(candidate, ask),
+        "preference": _preference(candidate, selection),
         "few_devices": 1.0 / sum([part.devices for part in parts]),
-        "locality": near * (_switches(candidate, scale.nodes) if scale.nodes > 1 else 1.0),
+        "locality": near * (_switches(candidate, nodes) if nodes > 1 else 1.0),
         "fragmentation": best_fit,
     }
+    workload = selection.job_class.workload
+    if not workload:
+        return Graded(candidate, terms, total, free)
+    # Devices of a job are taken to share its work evenly.
+    each = [(speeds.of(workload, p.profile), p.devices) for p in parts]
+    speed = sum(s.value * n for s, n in each)
+    return Graded(candidate, terms, total, free, speed, any(s.estimated for s, _ in each))
+
+
+def rank(
+    grades: Grades, view: ClusterView, granted: Mapping[str, int], weights: Weights
+) -> list[Candidate]:
+    """Able candidates, best first, those in service before all others; ties are broken by name.
+
+    ``granted``: devices by ``name:type`` that were handed out since the view was taken.
+    """
+    nows = [_now(each, grades, view, granted) for each in grades.able]
+    first = min((now.end for now in nows), default=NEVER)
+    ranked = [_scored(*pair, first, weights) for pair in zip(grades.able, nows, strict=True)]
+    ranked.sort(key=lambda c: (bool(c.waits), -c.score, c.name))
+    return ranked
+
+
+def _scored(graded: Graded, now: Now, first: float, weights: Weights) -> Candidate:
+    terms, score = dict(graded.terms), graded.settled
+    estimated: tuple[str, ...] = ("speed",) if graded.guessed else ()
+    if first < NEVER:
+        terms["finish"] = first / now.end
+        score += terms["finish"] * weights.finish
+        estimated = (*estimated, "finish")
+    else:
+        terms["free_now"], terms["queue_ahead"] = now.free_now, now.queue_ahead
+        score += now.free_now * weights.free_now + now.queue_ahead * weights.queue_ahead
+    return graded.candidate.scored(terms, round(score, 6), estimated)
+
+
+def _now(graded: Graded, grades: Grades, view: ClusterView, granted: Mapping[str, int]) -> Now:
+    """Between two requests only few types are handed out, so most of it is known."""
+    candidate, known = graded.candidate, graded.now
+    parts = candidate.parts
+    given = tuple([granted.get(part.gres, 0) for part in parts])
+    if known and known.given == given and known.expected is view.expected:
+        return known
+    # Queued jobs and those granted meanwhile will take devices that still look free.
+    ahead = view.waiting.get(candidate.gres, 0) + given[0]
+    enough = min(grades.nodes, (graded.free - ahead) // candidate.devices)
+    free_now = 1.0 if _startable(candidate, parts, enough) >= grades.nodes else 0.0
+    queue_ahead = 1.0 / (1.0 + max(0, ahead - graded.free) / max(1, graded.total))
+    end = _end(graded, grades, view, given, free_now)
+    graded.now = now = Now(given, view.expected, free_now, queue_ahead, end)
+    return now
+
+
+def _end(
+    graded: Graded, grades: Grades, view: ClusterView, given: Sequence[int], free_now: float
+) -> float:
+    """Seconds until the job would end on it. A time limit must do for the slowest type; where no
+    speed is known they run alike."""
+    expected = view.expected
+    if expected is None or not grades.limit:
+        return NEVER
+    run = expected.run(grades.account, grades.limit)
+    if graded.speed:
+        run *= min(each.speed for each in grades.able) / graded.speed
+    run = max(1.0, run)
+    if free_now:
+        return run
+    # Behind everybody who waits; type by type, wherever its nodes are.
+    waits = [
+        expected.wait(
+            part.gres,
+            part.devices * grades.nodes,
+            view.spare.get(part.gres, 0) - handed_out,
+            run,
+        )
+        for part, handed_out in zip(graded.candidate.parts, given, strict=True)
+    ]
+    # What is free, but not together on so many nodes, is free together a little later.
+    return run + max(*waits, SOON)
+
+
+def _startable(candidate: Candidate, parts: Sequence[Part], enough: int) -> int:
+    """Nodes on which it could start now, counted up to ``enough``; devices for the jobs ahead are
+    taken off as a whole, since nobody knows on which nodes they will be."""
+    need, found = candidate.need, 0
+    devices = [(part.gres, part.devices) for part in parts]
+    for pool in candidate.pools:
+        if found < enough:
+            found += pool.startable(devices, need.cpus, need.memory_mib, enough - found)
+    return found
 
 
 def _fit(candidate: Candidate, ask: Ask) -> float:
@@ -167,25 +220,6 @@ def _fit(candidate: Candidate, ask: Ask) -> float:
     if ask.vram_each and candidate.profile.memory_gib:
         shares.append(min(1.0, ask.vram_each / candidate.profile.memory_gib))
     return max(shares, default=1.0)
-
-
-def _startable_nodes(candidate: Candidate, parts: Sequence[Part], spare: int, scale: Scale) -> int:
-    """Nodes on which it could start now, counted up to those asked; devices for the jobs ahead are
-    taken off as a whole, since nobody knows on which nodes they will be."""
-    need = candidate.need
-    devices = [(part.gres, part.devices) for part in parts]
-    enough, found = min(scale.nodes, spare // candidate.devices), 0
-    for pool in candidate.pools:
-        if found < enough:
-            found += pool.startable(devices, need.cpus, need.memory_mib, enough - found)
-    return found
-
-
-def _speed(candidate: Candidate, scale: Scale) -> tuple[float, bool]:
-    """Devices of a job are taken to share its work evenly."""
-    workload = scale.selection.job_class.workload
-    each = [(scale.speeds.of(workload, p.profile), p.devices) for p in candidate.parts]
-    return sum(s.value * n for s, n in each), any(s.estimated for s, _ in each)
 
 
 def cost_of(candidate: Candidate) -> float:

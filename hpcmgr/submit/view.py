@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from hpcmgr.profile import DeviceProfile, ProfileLibrary
 from hpcmgr.slurm.capability import Release
@@ -21,13 +22,15 @@ from hpcmgr.submit.request import JobFields
 class ClusterView:
     """``types``: device types that the cluster has, with their nodes by pools. ``waiting``: devices
     that queued jobs ask for, by ``name:type``. ``expected``: what the cycle of late binding found,
-    None before its first one."""
+    None before its first one. ``memo``: what was worked out for requests of one form, for the next
+    ones of it (admit.py)."""
 
     state: ClusterState
     release: Release
     types: tuple[tuple[DeviceProfile, tuple[Pool, ...]], ...]
     waiting: Mapping[str, int]
     expected: Expectation | None = None
+    memo: dict[object, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def spare(self) -> Mapping[str, int]:
@@ -38,7 +41,7 @@ class ClusterView:
             for profile, pools in self.types
         }
 
-    @property
+    @cached_property
     def accelerators(self) -> frozenset[str]:
         """GRES names of devices."""
         return frozenset(profile.gres.name for profile, _ in self.types)
@@ -79,9 +82,12 @@ class ClusterView:
         reservation = fields.string("reservation")
         if reservation and not self._reservations(reservation):
             return f"reservation {reservation}"
-        known = {partition.name for partition in self.state.partitions}
-        new = {p for p in fields.string("partition").split(",") if p} - known
-        return f"partition {min(new)}" if new and known else ""
+        new = {p for p in fields.string("partition").split(",") if p} - self._partitions
+        return f"partition {min(new)}" if new and self._partitions else ""
+
+    @cached_property
+    def _partitions(self) -> frozenset[str]:
+        return frozenset(partition.name for partition in self.state.partitions)
 
     def _reservations(self, reservation: str) -> list[Reservation]:
         asked = {name for name in reservation.split(",") if name}

@@ -17,9 +17,11 @@ from hpcmgr.errors import CredentialError
 from hpcmgr.inventory import CpuTopology, NodeInventory
 from hpcmgr.inventory.packed import digest_of, pack
 from hpcmgr.service import door as door_module
+from hpcmgr.service.answerer import start
 from hpcmgr.service.doorwire import line_of, payload_of
 from hpcmgr.service.journal import Journal
 from hpcmgr.service.server import Server
+from hpcmgr.service.sockets import listen
 from tests.builders import A100, cluster, node, policy, submit
 
 CREDENTIAL = "MUNGE:AwQDAADq9oFhAAAAAAAAAAAAAAAAAA==:"
@@ -36,17 +38,16 @@ class House:
             self.port = probe.getsockname()[1]
         self.submit_socket = place / "submit.sock"
         self.journal = place / "journal.sqlite"
-        self.server = Server(
-            policy(
-                A100,
-                service={
-                    "socket": str(self.submit_socket),
-                    "state_dir": str(place),
-                    "door": f"127.0.0.1:{self.port}",
-                },
-                **site,
-            )
+        rules = policy(
+            A100,
+            service={
+                "socket": str(self.submit_socket),
+                "state_dir": str(place),
+                "door": f"127.0.0.1:{self.port}",
+            },
+            **site,
         )
+        self.server = Server(rules, start(rules, listen(self.submit_socket)))
 
     def run(self, scenario: Callable[[], Awaitable[None]]) -> None:
         asyncio.run(self._run(scenario))

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpcmgr.admit import Decision
+from hpcmgr.admit import Decision, Policy
 from hpcmgr.errors import WireError
+from hpcmgr.service.answers import Answers
 from hpcmgr.service.held import is_unbound, parse_held
-from hpcmgr.service.server import Server
+from hpcmgr.service.snapshot import Snapshot
 from hpcmgr.service.wire import MAX_LINE, VersionError, answer_of, decode, encode, error_answer
 from hpcmgr.submit.request import JobFields
-from hpcmgr.submit.view import make_view
+from hpcmgr.submit.view import ClusterView, make_view
 from tests.builders import A100, ASCEND, cluster, node, policy
 
 RULES = policy(A100, ASCEND)
@@ -30,17 +30,16 @@ JSON = st.recursive(
 )
 
 
+def answers(rules: Policy, view: ClusterView | None) -> Answers:
+    snapshot = Snapshot(30.0, 1e12)
+    if view is not None:
+        snapshot.swap(view)
+    return Answers(rules, snapshot, lambda uid, decision: None)
+
+
 @pytest.fixture(name="server", scope="module")
-def _server(tmp_path_factory: pytest.TempPathFactory) -> Server:
-    place = tmp_path_factory.mktemp("service")
-    rules = policy(
-        A100,
-        ASCEND,
-        service={"state_dir": str(place), "socket": str(place / "s"), "snapshot_max_age": 1e12},
-    )
-    server = Server(rules)
-    server._snapshot.swap(make_view(STATE, rules.library))
-    return server
+def _server() -> Answers:
+    return answers(RULES, make_view(STATE, RULES.library))
 
 
 def line(**fields: object) -> bytes:
@@ -103,9 +102,9 @@ def test_another_version_is_named(version: int) -> None:
 
 @settings(max_examples=400)
 @given(st.binary(max_size=300) | JSON.map(lambda value: json.dumps(value).encode()))
-def test_no_line_is_without_an_answer(server: Server, noise: bytes) -> None:
+def test_no_line_is_without_an_answer(server: Answers, noise: bytes) -> None:
     """Fuzz: any bytes, any JSON."""
-    answer = json.loads(encode(server._answer(noise)))
+    answer = json.loads(encode(server.answer(noise)))
 
     assert answer["v"] == 1
     assert "error_code" in answer or "pass" in answer
@@ -140,19 +139,17 @@ def test_no_line_is_without_an_answer(server: Server, noise: bytes) -> None:
         max_size=6,
     )
 )
-def test_no_job_makes_the_service_fail(server: Server, job: dict[str, object]) -> None:
+def test_no_job_makes_the_service_fail(server: Answers, job: dict[str, object]) -> None:
     """A decision, a refusal in words, or a wrong line; never "the service failed"."""
-    answer = server._answer(line(job=job))
+    answer = server.answer(line(job=job))
 
     assert answer.get("reason") != "the service failed"
     assert {"error_code", "error", "hold", "pass", "set"} & set(answer)
 
 
-def test_without_a_recent_picture_the_service_says_hold(tmp_path: Path) -> None:
+def test_without_a_recent_picture_the_service_says_hold() -> None:
     """No snapshot, no decision: the shim holds the job."""
-    rules = policy(A100, service={"state_dir": str(tmp_path), "socket": str(tmp_path / "s")})
-
-    answer = Server(rules)._answer(line(job={"tres_per_node": "gres/compute:8"}))
+    answer = answers(RULES, None).answer(line(job={"tres_per_node": "gres/compute:8"}))
 
     assert answer["hold"] is True
 
