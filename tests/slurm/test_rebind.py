@@ -41,9 +41,10 @@ def _running(request: pytest.FixtureRequest) -> Iterator[ReferenceSite]:
 def _site(running: ReferenceSite) -> ReferenceSite:
     """All devices of mix01 are held for two hours, the other NPUs are drained."""
     running.reset()
-    if running.service is None or not running.service.alive:
-        running.start_service()
-        running.close_breaker()
+    # A new one, which has not learnt that the jobs of these tests end after seconds.
+    running.stop_service()
+    running.start_service()
+    running.close_breaker()
     hold = ["-J", "gpu", "--gres=compute:gpus:8"], *[["-w", "mix01", "--gres=compute:npu:8"]] * 2
     holders = [submit(running, "-t", "120", *options) for options in hold]
     for job in holders:

@@ -84,9 +84,21 @@ class Service:
         self.link.swapped(seen)
         self.until(lambda: "hold" not in self.say(submission("")))
 
+    def expect(self) -> None:
+        """Send what a cycle found and wait until it counts."""
+        self.link.expected(Expectation({"npu:ascend910b3": ((0.0, 8),)}))
+        line = submission("gres/compute:ascend910b3:1", time_limit=60)
+        self.until(
+            lambda: (
+                self.say(line)
+                and self.decided
+                and "finish" in self.decided[-1]["candidates"][0]["terms"]
+            )
+        )
 
-def submission(request: str) -> bytes:
-    job = {"tres_per_node": request} if request else {}
+
+def submission(request: str, **more: object) -> bytes:
+    job = {"tres_per_node": request, **more} if request else {}
     return json.dumps({"v": 1, "op": "submit", "uid": 7, "job": job}).encode() + b"\n"
 
 
@@ -125,8 +137,10 @@ def test_devices_handed_out_by_either_process_count(service: Service) -> None:
     """The binder's and the mover's as well as its own."""
     service.show(view())
     service.link.granted(time.monotonic(), [("gpu:a100", 1)])
-    service.until(lambda: service.submit("gres/compute:8"))
-    service.submit("gres/compute:8")
+    service.expect()  # comes behind what was granted
+    service.decided.clear()
+    for _ in range(2):
+        service.submit("gres/compute:8")
     service.until(lambda: len(service.decided) == 2)
 
     terms = [
@@ -139,16 +153,7 @@ def test_devices_handed_out_by_either_process_count(service: Service) -> None:
 def test_what_late_binding_expects_counts(service: Service) -> None:
     """The term finish stands in the record once a cycle has been told."""
     service.show(view())
-    service.link.expected(Expectation({"gpu:a100": ((0.0, 2),), "npu:ascend910b3": ((0.0, 8),)}))
-    line = json.loads(submission("gres/compute:8"))
-    line["job"]["time_limit"] = 60
-    service.until(
-        lambda: (
-            service.say(json.dumps(line).encode() + b"\n")
-            and service.decided
-            and "finish" in service.decided[-1]["candidates"][0]["terms"]
-        )
-    )
+    service.expect()
 
 
 def test_a_line_in_pieces_is_a_line(service: Service) -> None:
