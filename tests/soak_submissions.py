@@ -79,8 +79,8 @@ def soak(site: ReferenceSite, seed: int, submissions: int) -> Tally:
             order = order or dice.sample(FAULTS, len(FAULTS))
             fault = order.pop()
             tally.faults[fault] += 1
-            with failing(site, fault):
-                jobs |= submit(site, dice, tally)
+            with failing(site, fault) as midway:
+                jobs |= submit(site, midway, dice, tally)
         check(site, jobs, tally)
         start_some(site, [j for j, asked in jobs.items() if asked in NEUTRAL], dice, tally)
         site.run(["scancel", "-u", "alice"], check=True)
@@ -88,54 +88,59 @@ def soak(site: ReferenceSite, seed: int, submissions: int) -> Tally:
 
 
 @contextmanager
-def failing(site: ReferenceSite, fault: str) -> Iterator[None]:
-    """One fault, from before a batch or from its middle on; afterwards the service is well."""
+def failing(site: ReferenceSite, fault: str) -> Iterator[str]:
+    """One fault, from before a batch on, or by the command that it yields from its middle on;
+    afterwards the service is well."""
     if fault in LIES:
         site.stop_service()
         script = "/opt/hpcmgr/tests/slurm/fake_service.py"
         fake = site.spawn(["python3", script, SOCKET, fault], user="slurm", log="fake.log")
         site.wait_until(lambda: "listening" in fake.log, 10, "the fake service")
-        yield
+        yield "true"
         fake.stop()
         site.run(["rm", "-f", SOCKET])
     elif fault == "stopped":
         site.stop_service()
-        yield
+        yield "true"
     elif fault == "killed":
-        site.run(["sh", "-c", "(sleep 0.4; pkill -9 -f 'hpcmgr serv[e]') >/dev/null 2>&1 &"])
-        yield
+        yield "pkill -9 -f 'hpcmgr serv[e]'"
         site.stop_service()
     elif fault == "restarted":
         site.stop_service()
         site.start_service()
-        yield
+        yield "true"
     elif fault == "disk full":
         site.stop_service()
         small = f"mount -t tmpfs -o size=16k,mode=777 none {STATE_DIR}"
         site.run(["sh", "-c", f"{small}; dd if=/dev/zero of={STATE_DIR}/full bs=1k 2>/dev/null"])
         site.run(["sh", "-c", f"rm -f {STATE_DIR}/full; head -c 12k /dev/zero >{STATE_DIR}/full"])
         site.start_service()
-        yield
+        yield "true"
         site.stop_service()
         site.run(["umount", STATE_DIR], check=True)
     elif fault == "reconfigured":
-        site.run(["sh", "-c", "(sleep 0.3; scontrol reconfigure) >/dev/null 2>&1 &"])
-        yield
+        yield "scontrol reconfigure"
     else:
-        yield
+        yield "true"
     if site.service is None or not site.service.alive:
         site.start_service()
 
 
-def submit(site: ReferenceSite, dice: random.Random, tally: Tally) -> dict[str, str]:
-    """One batch, to begin tomorrow; returns what was asked, by job id."""
+def submit(site: ReferenceSite, midway: str, dice: random.Random, tally: Tally) -> dict[str, str]:
+    """One batch, to begin tomorrow; returns what was asked, by job id. ``midway`` runs beside its
+    second half, and has ended when this returns."""
     asked = [dice.choice(NEUTRAL if dice.randrange(4) else OTHERS) for _ in range(BATCH)]
     body = "#!/bin/sh\\necho devices $HPCMGR_DEVICES\\n"
     common = "--parsable -b now+1days -t1 -o /shared/out/%A_%a"
-    script = f"printf '{body}' >/tmp/soak.sh\n" + "".join(
-        f"sbatch {common} {each} /tmp/soak.sh 2>&1 | tr '\\n' '~'; echo\n" for each in asked
-    )
-    lines = site.run(["sh", "-c", script], user="alice", check=True).stdout.splitlines()
+    site.run(["sh", "-c", f"printf '{body}' >/tmp/soak.sh"], check=True)
+    lines: list[str] = []
+    for half in (asked[: BATCH // 2], asked[BATCH // 2 :]):
+        script = "".join(
+            f"sbatch {common} {each} /tmp/soak.sh 2>&1 | tr '\\n' '~'; echo\n" for each in half
+        )
+        beside = site.controller.popen(["sh", "-c", midway if lines else "true"])
+        lines += site.run(["sh", "-c", script], user="alice", check=True).stdout.splitlines()
+        beside.communicate()
     tally.submitted += BATCH
     jobs = {}
     for each, line in zip(asked, lines, strict=True):
