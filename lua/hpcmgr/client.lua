@@ -134,19 +134,21 @@ end
 -- Closed: calls go through. Open: none until the breaker's time is over, then one try.
 local opened_at, skipped = nil, 0
 
+-- Why this request makes no call, or nil: asked first, since to describe a request costs more.
+function client.resting(config)
+    local missing = client.missing()
+    if missing or not opened_at then
+        return missing
+    end
+    local waited = now() - opened_at
+    if waited >= 0 and waited < config.breaker_s then
+        skipped = skipped + 1
+        return "no call: the last one failed"
+    end
+end
+
 -- A well-formed answer, or nil and why there is none.
 function client.ask(config, line)
-    local missing = client.missing()
-    if missing then
-        return nil, missing
-    end
-    if opened_at then
-        local waited = now() - opened_at
-        if waited >= 0 and waited < config.breaker_s then
-            skipped = skipped + 1
-            return nil, "no call: the last one failed"
-        end
-    end
     local text, reason = transact(config.socket, line, config.limit_ms / 1000)
     local answer
     if text then

@@ -7,21 +7,27 @@ local fields = {}
 
 local UNSET = { [16] = 65534, [32] = 4294967294, [64] = 18446744073709551614 }
 
--- Where a request for GRES can stand; the first two are one field (`gres` is its name for writing).
+-- Where a request for GRES can stand (`gres` is the name of the first for writing), and where GRES
+-- are named beside one.
 fields.REQUESTS = { "tres_per_node", "tres_per_job", "tres_per_socket", "tres_per_task" }
 fields.PER_TRES = { "cpus_per_tres", "mem_per_tres" }
+local NAMING = {
+    "tres_per_node", "tres_per_job", "tres_per_socket", "tres_per_task", "cpus_per_tres",
+    "mem_per_tres",
+}
+fields.NAMING = NAMING
 
+-- user_name is one more: see there.
 local STRINGS = {
-    "account", "admin_comment", "array_inx", "comment", "cpus_per_tres", "default_account",
-    "exc_nodes", "features", "licenses", "mem_per_tres", "partition", "qos", "req_nodes",
-    "reservation", "tres_bind", "tres_per_job", "tres_per_node", "tres_per_socket",
-    "tres_per_task", "user_name", "wckey",
+    "account", "array_inx", "comment", "cpus_per_tres", "default_account", "exc_nodes", "features",
+    "mem_per_tres", "partition", "qos", "req_nodes", "reservation", "tres_per_job",
+    "tres_per_node", "tres_per_socket", "tres_per_task",
 }
 
 -- The width says which NO_VAL means "unset". The priority is 0 where the user asked for --hold.
 local NUMBERS = {
-    bitflags = 64, cores_per_socket = 16, cpus_per_task = 16, het_job_offset = 32, max_cpus = 32,
-    max_nodes = 32, min_cpus = 32, min_mem_per_cpu = 64, min_mem_per_node = 64, min_nodes = 32,
+    bitflags = 64, cores_per_socket = 16, cpus_per_task = 16, het_job_offset = 32, max_nodes = 32,
+    min_cpus = 32, min_mem_per_cpu = 64, min_mem_per_node = 64, min_nodes = 32,
     ntasks_per_node = 16, ntasks_per_socket = 16, ntasks_per_tres = 16, num_tasks = 32,
     pn_min_cpus = 16, priority = 32, shared = 16, sockets_per_node = 16, threads_per_core = 16,
     time_limit = 32, user_id = 32,
@@ -77,6 +83,8 @@ function fields.is_set(job, name)
     return job[name] ~= nil
 end
 
+local NO_GRES = set_of({ "cpu", "mem", "license", "licenses" })
+
 -- Items of "gres/gpu:a100:2,gres/compute:8". Releases, clients and REST differ in prefix,
 -- separator and case, and Slurm is lenient itself: what could be read as a name is taken for one.
 -- `parts` is what follows the name, split at ":" and "="; `other` marks a TRES that is no GRES.
@@ -97,8 +105,8 @@ function fields.items(text)
             parts[#parts + 1] = part
         end
         name = name:lower()
-        local other = not gres and (name == "cpu" or name == "mem" or name:find("^licenses?$"))
-        items[#items + 1] = { text = piece, name = name, parts = parts, other = other and true }
+        local other = not gres and NO_GRES[name]
+        items[#items + 1] = { text = piece, name = name, parts = parts, other = other }
     end
     return items
 end
@@ -114,32 +122,45 @@ function fields.names_any(text, names)
 end
 
 -- "neutral" (neutral units stand in it), "direct" (accelerators only) or nil (nothing of ours).
--- Slurm makes GPUs of its own out of --ntasks-per-gpu where none are asked for.
+-- Every submission of the site pays for this: no more than the reads, where they find nothing.
 function fields.kind_of(job, neutral, accelerators)
     local kind
-    for _, list in ipairs({ fields.REQUESTS, fields.PER_TRES }) do
-        for _, name in ipairs(list) do
-            local text = string_of(job, name)
-            if text then
-                if fields.names_any(text, neutral) then
+    for i = 1, #NAMING do
+        local text = job[NAMING[i]]
+        if type(text) == "string" and text ~= "" then
+            for _, item in ipairs(fields.items(text)) do
+                if neutral[item.name] then
                     return "neutral"
                 end
-                if not kind and fields.names_any(text, accelerators) then
+                if accelerators[item.name] then
                     kind = "direct"
                 end
             end
         end
     end
-    local per_gpu = number_of(job, "ntasks_per_tres")
-    if not kind and per_gpu and per_gpu > 0 then
+    -- Slurm makes GPUs of its own out of --ntasks-per-gpu where none are asked for.
+    local per_gpu = job.ntasks_per_tres
+    if not kind and type(per_gpu) == "number" and per_gpu > 0 and per_gpu ~= UNSET[16] then
         kind = "direct"
     end
     return kind
 end
 
+-- slurmctld asks the system for the name at each read, on many sites another machine: once a user
+-- is enough, until the script is loaded anew.
+local user_names = {}
+
+local function user_name(job)
+    local uid = number_of(job, "user_id")
+    if uid and not user_names[uid] then
+        user_names[uid] = string_of(job, "user_name")
+    end
+    return user_names[uid]
+end
+
 -- The job as the service gets it: set fields only.
 function fields.collect(job)
-    local request = { batch = job.script ~= nil }
+    local request = { batch = job.script ~= nil, user_name = user_name(job) }
     for _, name in ipairs(STRINGS) do
         request[name] = string_of(job, name)
     end
@@ -314,15 +335,10 @@ function fields.write(job, writes)
     end
 end
 
--- JSON out of objects, strings, numbers and booleans; own, so that a job can be held even where
--- lua-cjson is missing.
 local ESCAPES = { ['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t" }
 
 -- Bytes that are no UTF-8 would make the whole line unreadable to the service.
 local function clean_utf8(text)
-    if not text:find("[\128-\255]") then
-        return text
-    end
     local out, i = {}, 1
     while i <= #text do
         local a, b, c, d = text:byte(i, i + 3)
@@ -347,32 +363,35 @@ local function clean_utf8(text)
     return table.concat(out)
 end
 
-local function json_value(value)
-    if type(value) == "number" then
-        return ("%.0f"):format(value)
-    elseif type(value) == "string" then
-        return '"' .. clean_utf8(value):gsub('[%c"\\]', function(char)
+local function json_string(text)
+    if text:find('[%c"\\\128-\255]') then
+        text = clean_utf8(text):gsub('[%c"\\]', function(char)
             return ESCAPES[char] or ("\\u%04x"):format(char:byte())
-        end) .. '"'
+        end)
     end
-    return tostring(value)
+    return '"' .. text .. '"'
 end
 
--- Keys in `order`, or sorted.
-function fields.json(object, order)
-    local keys, out = order or {}, {}
-    if not order then
-        for key in pairs(object) do
-            keys[#keys + 1] = key
-        end
-        table.sort(keys)
-    end
-    for _, key in ipairs(keys) do
-        local value = object[key]
-        if type(value) == "table" then
-            out[#out + 1] = '"' .. key .. '":' .. fields.json(value)
+local ORDER = { "batch", "user_name" }
+for _, name in ipairs(STRINGS) do
+    ORDER[#ORDER + 1] = name
+end
+for name in pairs(NUMBERS) do
+    ORDER[#ORDER + 1] = name
+end
+table.sort(ORDER)
+
+-- What collect() gave as JSON; own, so that a job can be held even where lua-cjson is missing.
+function fields.json(request)
+    local out = {}
+    for _, name in ipairs(ORDER) do
+        local value = request[name]
+        if type(value) == "string" then
+            out[#out + 1] = '"' .. name .. '":' .. json_string(value)
+        elseif type(value) == "number" then
+            out[#out + 1] = ('"%s":%.0f'):format(name, value)
         elseif value ~= nil then
-            out[#out + 1] = '"' .. key .. '":' .. json_value(value)
+            out[#out + 1] = '"' .. name .. '":' .. tostring(value)
         end
     end
     return "{" .. table.concat(out, ",") .. "}"

@@ -15,12 +15,10 @@ local MANAGED = {
 }
 
 local function names(job, words)
-    for _, list in ipairs({ fields.REQUESTS, fields.PER_TRES }) do
-        for _, name in ipairs(list) do
-            local text = job[name]
-            if type(text) == "string" and fields.names_any(text, words) then
-                return name
-            end
+    for _, name in ipairs(fields.NAMING) do
+        local text = job[name]
+        if type(text) == "string" and fields.names_any(text, words) then
+            return name
         end
     end
 end

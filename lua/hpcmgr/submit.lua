@@ -168,9 +168,17 @@ local function new_trace()
     return ("s-%x"):format(last_trace)
 end
 
+-- The job as the service gets it and its record keeps it, read once; nil if it is too long for both.
+local function describe(job, case)
+    if not case.json then
+        case.request = fields.collect(job)
+        case.json = fields.json(case.request)
+    end
+    return #case.json <= client.LINE_LIMIT - 100 and case.json or nil
+end
+
 -- The service cannot decide: a direct request has its devices, one in neutral units has none.
 local function away(job, case, reason)
-    local request = case.request
     if case.kind == "direct" then
         return slurm.SUCCESS
     end
@@ -179,19 +187,22 @@ local function away(job, case, reason)
     if config.away == "reject" then
         return reject(TEXT.away:format(names))
     end
-    local count = fields.held_count(request, units, memory)
+    local json = describe(job, case)
+    if not json then
+        return reject(TEXT.long:format(#case.json))
+    end
+    local count = fields.held_count(case.request, units, memory)
     if not count then
         return reject(TEXT.count:format(names))
     end
     local trace = new_trace()
-    local record = "hpcmgr:" .. fields.json(
-        { v = 1, state = "unbound", trace = trace, request = request },
-        { "v", "state", "trace", "request" })
-    write(job, case, fields.hold_writes(request, ("%s:unbound:%.0f"):format(units, count), record))
+    local record = ('hpcmgr:{"v":1,"state":"unbound","trace":"%s","request":%s}'):format(trace, json)
+    write(job, case,
+        fields.hold_writes(case.request, ("%s:unbound:%.0f"):format(units, count), record))
     for _, line in ipairs(TEXT.held) do
         tell(line:format(names))
     end
-    slurm.log_info("%s", ("hpcmgr: held as unbound (%s), trace %s, uid %.0f"):format(
+    slurm.log_verbose("%s", ("hpcmgr: held as unbound (%s), trace %s, uid %.0f"):format(
         reason, trace, case.uid))
     return slurm.SUCCESS
 end
@@ -268,18 +279,17 @@ local function read_answer(answer, case)
 end
 
 local function decide(job, case)
-    case.kind = fields.kind_of(job, neutral, accelerators)
-    if not case.kind then
-        return slurm.SUCCESS
+    local resting = client.resting(config)
+    if resting then
+        return away(job, case, resting)
     end
-    case.request = fields.collect(job)
-    local line = fields.json({ v = 1, op = "submit", uid = case.uid, job = case.request },
-        { "v", "op", "uid", "job" }) .. "\n"
-    if #line > client.LINE_LIMIT then
+    local json = describe(job, case)
+    if not json then
         -- Said here, since the service could only refuse to read it.
-        return reject(TEXT.long:format(#line))
+        return reject(TEXT.long:format(#case.json))
     end
-    local answer, reason = client.ask(config, line)
+    local answer, reason = client.ask(config,
+        ('{"v":1,"op":"submit","uid":%.0f,"job":%s}\n'):format(case.uid, json))
     if not answer then
         return away(job, case, reason)
     end
@@ -302,8 +312,14 @@ local function decide(job, case)
 end
 
 function hpcmgr.submit(job, _, uid)
-    local case = { uid = uid }
-    local ok, result = pcall(decide, job, case)
+    local ok, result = pcall(fields.kind_of, job, neutral, accelerators)
+    if ok and not result then
+        return slurm.SUCCESS
+    end
+    local case = { uid = uid, kind = ok and result }
+    if ok then
+        ok, result = pcall(decide, job, case)
+    end
     if ok then
         return result
     end
@@ -311,7 +327,7 @@ function hpcmgr.submit(job, _, uid)
     if case.writing then
         return reject(TEXT.fault)
     end
-    if case.kind and case.request then
+    if case.kind then
         ok, result = pcall(away, job, case, "fault in the shim")
         if ok then
             return result

@@ -85,11 +85,13 @@ class JobDesc:
     def __init__(self, **values: str | int) -> None:
         self.values: dict[str, str | int] = {"user_name": "ann", "script": "#!/bin/sh", **values}
         self.written: list[tuple[str, str | int]] = []
+        self.reads: list[str] = []
         self.unknown_writes: list[str] = []
         self.failing_read: str | None = None
         self.failing_write: str | None = None
 
     def read(self, name: str) -> str | int | None:
+        self.reads.append(name)
         if name == self.failing_read:
             raise RuntimeError(f"no {name} today")
         name = "tres_per_node" if name == "gres" else name
@@ -210,6 +212,7 @@ slurm = {
     NO_VAL = 4294967294, NO_VAL16 = 65534, NO_VAL64 = 18446744073709551614,
     log_user = function(...) host.log("user", string.format(...)) end,
     log_info = function(...) host.log("info", string.format(...)) end,
+    log_verbose = function(...) host.log("verbose", string.format(...)) end,
     log_error = function(...) host.log("error", string.format(...)) end,
 }
 local function connection()

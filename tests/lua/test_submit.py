@@ -13,6 +13,7 @@ from tests.lua.shim_host import (
     ERROR,
     INVALID_GRES,
     NO_VAL16,
+    REQUESTS,
     SUCCESS,
     JobDesc,
     Slurmctld,
@@ -448,6 +449,54 @@ class TestFaults:
 
         assert host.submit(job) == INVALID_GRES
         assert job.written == []
+
+
+NAMING = [*REQUESTS, "cpus_per_tres", "mem_per_tres", "ntasks_per_tres"]
+
+
+class TestWhatIsRead:
+    def test_a_request_without_our_names_costs_one_read_of_each_field_that_could_hold_one(
+        self,
+    ) -> None:
+        """Every submission of the site pays for them."""
+        host, job = Slurmctld(), JobDesc(comment="compute:8")
+        host.submit(job)
+
+        assert sorted(job.reads) == sorted(NAMING)
+
+    def test_a_direct_request_is_not_read_while_no_call_is_made(self) -> None:
+        """It passes as it is, so nobody needs to know more."""
+        host = Slurmctld()
+        host.submit(JobDesc(tres_per_node="gres/gpu:1"))
+        job = JobDesc(tres_per_node="gres/gpu:1")
+
+        assert host.submit(job) == SUCCESS
+        assert sorted(job.reads) == sorted(NAMING)
+
+    def test_a_users_name_is_asked_for_once(self) -> None:
+        """slurmctld asks the system each time; two users are two names."""
+        host = Slurmctld()
+        host.service.answers(REWRITE)
+        jobs = [
+            JobDesc(tres_per_node="compute:8", user_id=uid, user_name=name)
+            for uid, name in ((2001, "ann"), (2002, "ben"), (2001, "eve"))
+        ]
+        for job in jobs:
+            assert host.submit(job) == SUCCESS
+        told = [json.loads(line)["job"]["user_name"] for line in host.service.requests]
+
+        assert told == ["ann", "ben", "ann"]
+        assert ["user_name" in job.reads for job in jobs] == [True, True, False]
+
+    def test_a_user_without_a_name_is_told_without_and_asked_for_again(self) -> None:
+        """The system may know it later."""
+        host = Slurmctld()
+        host.service.answers(REWRITE)
+        for name in ("", "ann"):
+            host.submit(JobDesc(tres_per_node="compute:8", user_name=name))
+
+        told = [json.loads(line)["job"].get("user_name") for line in host.service.requests]
+        assert told == [None, "ann"]
 
 
 class TestConfigure:
