@@ -1,9 +1,13 @@
 """What a submission costs slurmctld: without a plugin, with a do-nothing Lua plugin, with hpcmgr.
 
-    python -m bench.submit_rpc [--release 24.11] [--nodes 5000] [--held 1500] [--count 300]
+    python -m bench.submit_rpc [--release 24.11] [--nodes 5000] [--held 1500] [--rounds 10]
 
 The time of each submit RPC is the growth of its total in ``sdiag``: it covers the whole RPC, the
-job_submit plugin included, and nothing of the client. Ratios are against the do-nothing plugin.
+job_submit plugin included, and nothing of the client. All variants run on one slurmctld, one after
+another in rounds, each round in another order, so that what drifts meets them all. The ratio of a
+variant is that to a do-nothing plugin which gets the request that hpcmgr makes of it: Slurm's own
+work for it is in both. The floor is what any service outside slurmctld costs: that plugin with one
+exchange with a bare echo server.
 """
 
 from __future__ import annotations
@@ -13,13 +17,55 @@ import itertools
 import re
 import statistics
 from collections.abc import Callable
+from dataclasses import dataclass
 
+from lightcluster.enter import Spawned
 from lightcluster.site import ReferenceSite
 
 NOTHING = """function slurm_job_submit(job, parts, uid) return slurm.SUCCESS end
 function slurm_job_modify(job, rec, parts, uid) return slurm.SUCCESS end
 """
+ECHO_SOCKET = "/run/echo.sock"
+ECHO_LUA = f"""local unix = require("socket.unix")
+local make = type(unix) == "table" and unix.stream or unix
+local line = ("x"):rep(500) .. "\\n"
+function slurm_job_submit(job, parts, uid)
+    local conn = make()
+    conn:settimeout(1)
+    assert(conn:connect("{ECHO_SOCKET}"))
+    conn:send(line)
+    conn:receive("*l")
+    conn:close()
+    return slurm.SUCCESS
+end
+function slurm_job_modify(job, rec, parts, uid) return slurm.SUCCESS end
+"""
+ECHO_SERVER = f"""import os, socket
+listener = socket.socket(socket.AF_UNIX)
+listener.bind("{ECHO_SOCKET}")
+os.chmod("{ECHO_SOCKET}", 0o666)
+listener.listen(64)
+while True:
+    connection, _ = listener.accept()
+    connection.sendall(connection.recv(65536))
+    connection.close()
+"""
 GRES = "gpu:a100:8,compute:64,vram:640"
+BOUND, UNBOUND = "gpu:a100:1,compute:8,vram:80", "compute:unbound:8"
+EACH = 30
+"""Submissions of a variant in a round."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A plugin and a request; what the job must ask for then, so that nothing else is measured."""
+
+    name: str
+    script: str
+    gres: str = ""
+    becomes: str = ""
+    against: str = ""
+    serves: bool = True
 
 
 def main() -> None:
@@ -28,37 +74,76 @@ def main() -> None:
     parser.add_argument("--release", default="24.11")
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--held", type=int, default=1500)
-    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--rounds", type=int, default=10)
     options = parser.parse_args()
     with ReferenceSite(options.release, {"mix01": "mixed"}) as site:
-        results = measure(site, options.nodes, options.held, options.count)
-    report(results, options)
+        shim = site.controller.read("/etc/slurm/job_submit.lua")
+        variants = variants_with(shim)
+        results = measure(site, options.nodes, options.held, options.rounds, variants)
+    report(results, variants, options)
 
 
-def measure(site: ReferenceSite, nodes: int, held: int, count: int) -> dict[str, list[float]]:
+def variants_with(shim: str) -> list[Variant]:
+    """All of them; ``against`` names the one that a ratio is to."""
+    cpu, bound, unbound = (f"do-nothing Lua, {what}" for what in ("CPU job", BOUND, UNBOUND))
+    return [
+        Variant(cpu, NOTHING, against=cpu),
+        Variant(bound, NOTHING, BOUND, BOUND, bound),
+        Variant(unbound, NOTHING, UNBOUND, UNBOUND, unbound),
+        Variant("floor: echo, same request", ECHO_LUA, BOUND, BOUND, bound),
+        Variant("hpcmgr, CPU job", shim, against=cpu),
+        Variant("hpcmgr, compute:8", shim, "compute:8", BOUND, bound),
+        Variant("stopped, CPU job", shim, against=cpu, serves=False),
+        Variant("stopped, compute:8", shim, "compute:8", UNBOUND, unbound, serves=False),
+    ]
+
+
+def measure(
+    site: ReferenceSite, nodes: int, held: int, rounds: int, variants: list[Variant]
+) -> dict[str, list[float]]:
     """Microseconds of every submission, by variant."""
-    shim = site.controller.read("/etc/slurm/job_submit.lua")
     enlarge(site, nodes)
     site.run(["sh", "-c", f"for i in $(seq {held}); do sbatch -Q -H --wrap=true >/dev/null; done"],
-             user="bob", timeout=600, check=True)  # fmt: skip
-    results: dict[str, list[float]] = {}
-
-    def variant(name: str, *request: str) -> None:
-        results[name] = times(site, count, *request)
-
-    without_plugin(site, lambda: variant("no plugin, CPU job"))
-    restart(site, NOTHING)
-    variant("do-nothing Lua, CPU job")
-    variant("do-nothing Lua, gpu job", "--gres=gpu:a100:1")
-    restart(site, shim)
-    variant("hpcmgr, CPU job")
-    variant("hpcmgr, compute:8", "--gres=compute:8")
-    site.stop_service()
-    site.close_breaker()
-    times(site, 1, "--gres=compute:8")  # opens the breaker
-    variant("hpcmgr, service stopped, CPU job")
-    variant("hpcmgr, service stopped, compute:8", "--gres=compute:8")
+             user="alice", timeout=600, check=True)  # fmt: skip
+    results: dict[str, list[float]] = {each.name: [] for each in variants}
+    echo = start_echo(site)
+    for turn in range(rounds):
+        start = turn * 3 % len(variants)
+        for variant in variants[start:] + variants[:start]:
+            results[variant.name] += one_round(site, variant)
+    echo.stop()
+    without_plugin(site, lambda: results.update({"no plugin, CPU job": times(site, EACH * rounds)}))
     return results
+
+
+def start_echo(site: ReferenceSite) -> Spawned:
+    """The bare server of the floor."""
+    echo = site.spawn(["python3", "-c", ECHO_SERVER], user="root")
+    site.wait_until(lambda: site.run(["test", "-S", ECHO_SOCKET]).returncode == 0, 10, "echo")
+    return echo
+
+
+def one_round(site: ReferenceSite, variant: Variant) -> list[float]:
+    """The submissions of one variant, after some that load the script and open the breaker."""
+    if not variant.serves:
+        site.stop_service()
+    elif site.service is None:
+        site.start_service()
+    site.write_conf({"job_submit.lua": variant.script})
+    site.close_breaker()
+    request = [f"--gres={variant.gres}"] if variant.gres else []
+    site.wait_until(lambda: becomes(site, request) == variant.becomes, 30, variant.name)
+    values = times(site, EACH, *request)
+    site.run(["scancel", "-u", "bob"], check=True)
+    return values
+
+
+def becomes(site: ReferenceSite, request: list[str]) -> str:
+    """The GRES of a job with this request."""
+    line = ["sbatch", "-H", "--parsable", *request, "--wrap=true"]
+    job_id = site.run(line, user="bob", check=True).stdout.strip()
+    shown = site.run(["squeue", "-h", "-j", job_id, "-O", "tres-per-node:200"]).stdout.strip()
+    return shown.replace("gres/", "").replace("gres:", "").replace("N/A", "")
 
 
 def enlarge(site: ReferenceSite, nodes: int) -> None:
@@ -76,14 +161,6 @@ def enlarge(site: ReferenceSite, nodes: int) -> None:
     site.restart_daemon("slurmctld")
 
 
-def restart(site: ReferenceSite, script: str) -> None:
-    """slurmctld with this job_submit.lua; the service has a picture of the cluster."""
-    site.write_conf({"job_submit.lua": script})
-    site.restart_daemon("slurmctld")
-    site.wait_until(lambda: site.run(["scontrol", "ping"]).returncode == 0, 30, "slurmctld")
-    site.run(["sleep", "6"])
-
-
 def without_plugin(site: ReferenceSite, body: Callable[[], None]) -> None:
     """slurmctld without any job_submit plugin."""
     text = site.controller.read("/etc/slurm/slurm.conf")
@@ -95,7 +172,7 @@ def without_plugin(site: ReferenceSite, body: Callable[[], None]) -> None:
 
 
 def times(site: ReferenceSite, count: int, *request: str) -> list[float]:
-    """Microseconds of ``count`` submissions, one by one; the jobs are held and then cancelled."""
+    """Microseconds of ``count`` submissions, one by one; the jobs are held."""
     script = (
         f"for i in $(seq {count}); do sbatch -Q -H {' '.join(request)} --wrap=true >/dev/null;"
         " sdiag | grep REQUEST_SUBMIT_BATCH_JOB; done"
@@ -112,22 +189,28 @@ def total(text: str) -> int:
     return int(found[1]) if found else 0
 
 
-def report(results: dict[str, list[float]], options: argparse.Namespace) -> None:
+def report(
+    results: dict[str, list[float]], variants: list[Variant], options: argparse.Namespace
+) -> None:
     """The table on stdout."""
-    floor = {
-        "cpu": statistics.median(results["do-nothing Lua, CPU job"]),
-        "p99": percentile(results["do-nothing Lua, CPU job"], 99),
-    }
     print(
         f"Slurm {options.release}, {options.nodes} nodes, {options.held} jobs held, "
-        f"{options.count} submissions each; microseconds"
+        f"{options.rounds} rounds of {EACH} submissions each; microseconds"
     )
-    print(f"{'':38}{'median':>9}{'ratio':>7}{'p99':>9}{'ratio':>7}")
+    print(f"{'':46}{'median':>9}{'ratio':>7}{'p99':>9}{'ratio':>7}")
+    against = {each.name: each.against for each in variants}
     for name, values in results.items():
-        median, p99 = statistics.median(values), percentile(values, 99)
-        print(
-            f"{name:38}{median:9.0f}{median / floor['cpu']:7.2f}{p99:9.0f}{p99 / floor['p99']:7.2f}"
-        )
+        base = results[against.get(name, variants[0].name)]
+        cells = ""
+        for percent in (50, 99):
+            value = percentile(values, percent)
+            cells += f"{value:9.0f}{value / percentile(base, percent):7.2f}"
+        print(f"{name:46}{cells}")
+    served, floor = (
+        statistics.median(results[name])
+        for name in ("hpcmgr, compute:8", "floor: echo, same request")
+    )
+    print(f"hpcmgr, compute:8, to the floor: {served / floor:.2f}")
 
 
 def percentile(values: list[float], percent: int) -> float:
