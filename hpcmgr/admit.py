@@ -96,31 +96,32 @@ def decide(
     already in Slurm, where the enforce bit can no longer be set."""
     trace = trace or f"t-{secrets.token_hex(6)}"
     try:
-        request = read_request(fields, view.accelerators | {"gpu", "npu"})
-        if request is None:
-            return Decision(trace)
-        if isinstance(request, Direct):
-            totals = policy.site.direct_totals
-            done = add_units(request, fields, policy.library, view, totals)
-            return Decision(trace, "direct", done)
-        return _bind(request, fields, policy, view, granted, trace, late=late)
+        # Users submit the same thing many times, and slurmctld waits for each answer.
+        form: _Form | None = view.memo.get(fields.form)
+        if form is None or form.policy is not policy:
+            request = read_request(fields, view.accelerators | {"gpu", "npu"})
+            if request is None:
+                return Decision(trace)
+            if isinstance(request, Direct):
+                totals = policy.site.direct_totals
+                done = add_units(request, fields, policy.library, view, totals)
+                return Decision(trace, "direct", done)
+            form = _work_out(request, fields, policy, view)
+        return _bind(form, fields, view, granted, trace, late=late)
     except RequestError as error:
         return Decision(trace, fields.string("tres_per_node"), error=error.message)
 
 
 def _bind(
-    ask: Ask,
+    form: _Form,
     fields: JobFields,
-    policy: Policy,
     view: ClusterView,
     granted: Mapping[str, int],
     trace: str,
     *,
     late: bool,
 ) -> Decision:
-    if ask.per_task:
-        _check_per_task(fields, view)
-    form = _form(ask, fields, policy, view)
+    ask, policy = form.ask, form.policy
     selection, refused = form.selection, form.refused
     ranked = rank(form.grades, view, granted, policy.site.score)
     if not ranked:
@@ -179,6 +180,7 @@ class _Form:
     """What holds for every request of one form as long as the view does; ``bindings`` by candidate
     and whether one socket is wanted."""
 
+    ask: Ask
     policy: Policy
     selection: Selection
     grades: Grades
@@ -187,12 +189,10 @@ class _Form:
     bindings: dict[tuple[str, bool], Binding] = field(default_factory=dict)
 
 
-def _form(ask: Ask, fields: JobFields, policy: Policy, view: ClusterView) -> _Form:
-    """Users submit the same thing many times, and slurmctld waits for each answer."""
-    key = fields.form
-    known: _Form | None = view.memo.get(key)
-    if known is not None and known.policy is policy:
-        return known
+def _work_out(ask: Ask, fields: JobFields, policy: Policy, view: ClusterView) -> _Form:
+    """For this request and the next ones of its form."""
+    if ask.per_task:
+        _check_per_task(fields, view)
     selection = policy.selectors.find(ask.selector, (profile for profile, _ in view.types))
     if selection.job_class.groups:
         candidates = template_candidates(ask, fields, selection, view)
@@ -202,10 +202,10 @@ def _form(ask: Ask, fields: JobFields, policy: Policy, view: ClusterView) -> _Fo
     grades = grade(candidates, ask, fields, selection, policy.site.score, policy.speeds)
     refused = tuple(c for c in candidates if c.refused)
     exclusive = fields.exclusive or view.gives_whole_nodes(fields.string("partition"))
-    form = _Form(policy, selection, grades, refused, exclusive)
+    form = _Form(ask, policy, selection, grades, refused, exclusive)
     if len(view.memo) >= _MOST_FORMS:
         view.memo.clear()
-    view.memo[key] = form
+    view.memo[fields.form] = form
     return form
 
 

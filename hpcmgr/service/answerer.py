@@ -107,12 +107,18 @@ class Answerer:
             self._selector.register(connection, selectors.EVENT_READ, action)
         self._up.setblocking(False)
         piece: bytes | None = None
+        more = False
         while self._linked:
-            for key, _ in self._selector.select(0 if piece else self._patience()):
+            events = self._selector.select(0 if piece or more else self._patience())
+            for key, _ in events:
                 key.data()
             self._tell()
+            # Only one of these, then callers have their turn again.
             if piece:
                 self._take(piece)
+                more = True
+            elif not events:
+                more = self._answers.prepare()
             piece = self._inbox.next()
             self._hang_up_on_the_silent()
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from hpcmgr.settings import Weights
-from hpcmgr.submit.candidates import Candidate, Part
+from hpcmgr.submit.candidates import Candidate
 from hpcmgr.submit.expect import NEVER, Expectation
 from hpcmgr.submit.pool import Pool
 from hpcmgr.submit.request import Ask, JobFields
@@ -44,7 +44,8 @@ SOON = 600.0
 class Graded:
     """An able candidate with all of its score that holds as long as the view does: ``terms``, and
     ``settled``, their weighed sum; ``total`` and ``free``: its devices on all nodes; ``speed`` 0
-    where the class names no workload. ``now``: what was found last of the moment."""
+    where the class names no workload. ``gres``: its types. ``now`` and ``scored`` (with the best
+    end it was compared with): what was found last."""
 
     candidate: Candidate
     terms: dict[str, float]
@@ -53,7 +54,9 @@ class Graded:
     speed: float = 0.0
     guessed: bool = False
     settled: float = 0.0
+    gres: tuple[str, ...] = ()
     now: Now | None = None
+    scored: tuple[Now, float, Candidate] | None = None
 
 
 class Now(NamedTuple):
@@ -94,6 +97,7 @@ def grade(
         if each.speed:
             each.terms["speed"] = each.speed / fastest
         each.terms["cost"] = cheapest / cost
+        each.gres = tuple([part.gres for part in each.candidate.parts])
         each.settled = sum([v * getattr(weights, name) for name, v in each.terms.items()])
     minutes = fields.number("time_limit")
     limit = None if minutes is None else 60.0 * minutes
@@ -142,6 +146,9 @@ def rank(
 
 
 def _scored(graded: Graded, now: Now, first: float, weights: Weights) -> Candidate:
+    known = graded.scored
+    if known and known[0] is now and known[1] == first:
+        return known[2]
     terms, score = dict(graded.terms), graded.settled
     estimated: tuple[str, ...] = ("speed",) if graded.guessed else ()
     if first < NEVER:
@@ -151,20 +158,21 @@ def _scored(graded: Graded, now: Now, first: float, weights: Weights) -> Candida
     else:
         terms["free_now"], terms["queue_ahead"] = now.free_now, now.queue_ahead
         score += now.free_now * weights.free_now + now.queue_ahead * weights.queue_ahead
-    return graded.candidate.scored(terms, round(score, 6), estimated)
+    scored = graded.candidate.scored(terms, round(score, 6), estimated)
+    graded.scored = now, first, scored
+    return scored
 
 
 def _now(graded: Graded, grades: Grades, view: ClusterView, granted: Mapping[str, int]) -> Now:
     """Between two requests only few types are handed out, so most of it is known."""
     candidate, known = graded.candidate, graded.now
-    parts = candidate.parts
-    given = tuple([granted.get(part.gres, 0) for part in parts])
+    given = tuple([granted.get(gres, 0) for gres in graded.gres])
     if known and known.given == given and known.expected is view.expected:
         return known
     # Queued jobs and those granted meanwhile will take devices that still look free.
-    ahead = view.waiting.get(candidate.gres, 0) + given[0]
+    ahead = view.waiting.get(graded.gres[0], 0) + given[0]
     enough = min(grades.nodes, (graded.free - ahead) // candidate.devices)
-    free_now = 1.0 if _startable(candidate, parts, enough) >= grades.nodes else 0.0
+    free_now = 1.0 if _startable(candidate, enough) >= grades.nodes else 0.0
     queue_ahead = 1.0 / (1.0 + max(0, ahead - graded.free) / max(1, graded.total))
     end = _end(graded, grades, view, given, free_now)
     graded.now = now = Now(given, view.expected, free_now, queue_ahead, end)
@@ -199,11 +207,11 @@ def _end(
     return run + max(*waits, SOON)
 
 
-def _startable(candidate: Candidate, parts: Sequence[Part], enough: int) -> int:
+def _startable(candidate: Candidate, enough: int) -> int:
     """Nodes on which it could start now, counted up to ``enough``; devices for the jobs ahead are
     taken off as a whole, since nobody knows on which nodes they will be."""
     need, found = candidate.need, 0
-    devices = [(part.gres, part.devices) for part in parts]
+    devices = [(part.gres, part.devices) for part in candidate.parts]
     for pool in candidate.pools:
         if found < enough:
             found += pool.startable(devices, need.cpus, need.memory_mib, enough - found)

@@ -154,6 +154,25 @@ def test_without_a_recent_picture_the_service_says_hold() -> None:
     assert answer["hold"] is True
 
 
+def test_forms_that_were_asked_for_are_worked_out_ahead() -> None:
+    """Once a view, and those that are refused not at all; nothing is handed out or noted by it."""
+    noted: list[Decision] = []
+    snapshot = Snapshot(30.0, 1e12)
+    snapshot.swap(make_view(STATE, RULES.library))
+    asked = Answers(RULES, snapshot, lambda uid, decision: noted.append(decision))
+    for request in ("compute:8", "compute:8", "compute:16", "compute:nothing:8", "gpu:a100:1"):
+        asked.answer(line(job={"tres_per_node": f"gres/{request}"}))
+    before = len(noted)
+    fresh = make_view(STATE, RULES.library)
+    snapshot.swap(fresh)
+    granted = snapshot.current()
+
+    assert [asked.prepare() for _ in range(4)] == [True, True, False, False]
+    assert len(fresh.memo) == 2
+    assert len(noted) == before
+    assert snapshot.current() == granted
+
+
 def test_a_decision_of_nothing_is_a_pass() -> None:
     """A job that is none of ours is left alone."""
     assert answer_of(Decision("t-1")) == {"trace": "t-1", "pass": True}
