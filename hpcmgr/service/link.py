@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import pickle
 import signal
@@ -17,6 +18,8 @@ from hpcmgr.service.snapshot import Follower, Granted
 from hpcmgr.service.viewfeed import ViewWriter, dumps
 from hpcmgr.submit.expect import Expectation
 from hpcmgr.submit.view import ClusterView
+
+log = logging.getLogger(__name__)
 
 _END_SECONDS = 5.0
 
@@ -62,7 +65,10 @@ class Link(Follower):
         while inbox.fill(self._up):
             while (message := inbox.next()) is not None:
                 kind, values = pickle.loads(message)  # noqa: S301 - from a fork of this program
-                handlers[kind](*values)
+                try:
+                    handlers[kind](*values)
+                except Exception:  # the other messages are still to be heard
+                    log.exception("a message of the answering process was not understood")
 
     def close(self) -> None:
         """End the other process."""
