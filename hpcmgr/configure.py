@@ -8,31 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hpcmgr.discovery import Host, discover
-from hpcmgr.errors import CommandError, ConfigError, InventoryError, Problem
+from hpcmgr.errors import CommandError, InventoryError
 from hpcmgr.fabric import load_scan
 from hpcmgr.inventory import NodeInventory
 from hpcmgr.inventory.store import load_all, load_each
 from hpcmgr.plan import ClusterPlan, NodePlan, make_plan
-from hpcmgr.profile import ProfileLibrary, load_library
-from hpcmgr.profile.names import unknown_names
+from hpcmgr.profile.site import library_of
 from hpcmgr.render import render_cluster, render_node
-from hpcmgr.settings import Site, override_fields
+from hpcmgr.settings import Site
 from hpcmgr.slurm.capability import NEWEST, Release
 from hpcmgr.slurm.reader import read_release
 from hpcmgr.slurm.state import ClusterState, NodeState
-
-
-def library_of(site: Site) -> ProfileLibrary:
-    """The profiles that hold at this site.
-
-    Raises:
-        ConfigError: one of them is wrong, or site.yaml names devices that none of them is.
-    """
-    library = load_library(site.profiles.dirs, override_fields(site), site.file)
-    problems = [Problem(site.file, None, text) for text in unknown_names(site, library)]
-    if problems:
-        raise ConfigError(problems, "'hpcmgr profiles list' shows names, kinds and vendors")
-    return library
 
 
 def inventory_of(host: Host, site: Site, node: str | None = None) -> NodeInventory:

@@ -105,7 +105,7 @@ class _View:
     """What was asked for, and how to look once."""
 
     def __init__(self, config: Path | None, by: By, *, everything: bool, page: bool) -> None:
-        from hpcmgr.configure import library_of
+        from hpcmgr.profile.site import library_of
         from hpcmgr.settings import load_site
 
         self.site = load_site(config)

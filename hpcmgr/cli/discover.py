@@ -31,8 +31,8 @@ _DEVICE_HEADERS = (
 @click.pass_obj
 def command(config: Path | None, place: Path | None, as_json: bool) -> int:
     """Show devices, NICs, NUMA nodes and what each source said."""
-    from hpcmgr.configure import library_of
     from hpcmgr.discovery import discover, open_host
+    from hpcmgr.profile.site import library_of
     from hpcmgr.settings import load_site
 
     site = load_site(config)

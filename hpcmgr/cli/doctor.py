@@ -36,9 +36,10 @@ def command(config: Path | None, host: Path | None, node: str | None, as_json: b
 
     Exit codes: 0 nothing is wrong, 1 an error, 4 something could not be looked at.
     """
-    from hpcmgr.configure import inventory_of, library_of
+    from hpcmgr.configure import inventory_of
     from hpcmgr.discovery import open_host
     from hpcmgr.doctor import examine
+    from hpcmgr.profile.site import library_of
     from hpcmgr.settings import load_site
 
     site = load_site(config)

@@ -114,7 +114,7 @@ def check(ctx: click.Context, files: tuple[Path, ...]) -> None:
 
 
 def _library(ctx: click.Context) -> ProfileLibrary:
-    from hpcmgr.configure import library_of
+    from hpcmgr.profile.site import library_of
     from hpcmgr.settings import load_site
 
     return library_of(load_site(ctx.obj))

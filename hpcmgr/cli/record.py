@@ -42,11 +42,11 @@ def command(config: Path | None, out: Path | None, anonymize: bool, place: Path 
     """
     from datetime import UTC, datetime
 
-    from hpcmgr.configure import library_of
     from hpcmgr.discovery import open_host
     from hpcmgr.discovery.anonymize import anonymized
     from hpcmgr.discovery.recorder import differences, files, record
     from hpcmgr.discovery.recording_writer import check_place, write
+    from hpcmgr.profile.site import library_of
     from hpcmgr.settings import load_site
 
     if out is not None:

@@ -52,9 +52,10 @@ def command(
 
     Exit codes: 0 published, 3 all devices are gone, 4 a source is broken (nothing is published).
     """
-    from hpcmgr.configure import inventory_of, library_of
+    from hpcmgr.configure import inventory_of
     from hpcmgr.discovery import open_host
     from hpcmgr.inventory.drift import Drift
+    from hpcmgr.profile.site import library_of
     from hpcmgr.service.publishing import place_of
     from hpcmgr.settings import load_site
 
@@ -90,8 +91,8 @@ def _before(
     place: Place, found: NodeInventory, site: Site, *, dry_run: bool
 ) -> tuple[NodeInventory | None, bool]:
     """As ``_last``. Where nobody can be asked, the jobs of this node still get what they need."""
-    from hpcmgr.configure import library_of
     from hpcmgr.errors import CredentialError, ServiceError
+    from hpcmgr.profile.site import library_of
 
     try:
         return _last(place, found.node)

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 def command(config: Path | None, place: Path | None, svg: Path | None, as_json: bool) -> int:
     """Show what lies between any two devices and NICs, and where they are."""
     from hpcmgr.cli.discover import say_how_to_bind
-    from hpcmgr.configure import library_of
     from hpcmgr.discovery import discover, open_host
     from hpcmgr.discovery.node_graph import NodeGraph
     from hpcmgr.errors import UsageProblem
+    from hpcmgr.profile.site import library_of
     from hpcmgr.settings import load_site
 
     if as_json and svg == Path("-"):

@@ -11,13 +11,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hpcmgr.errors import ConfigError, Problem, did_you_mean
-from hpcmgr.inventory import Device
 from hpcmgr.profile.model import DeviceProfile
 from hpcmgr.profile.slices import with_slices, wrong_tables
 from hpcmgr.slurm.tres import gres_id
 from hpcmgr.yamlfile import load_model
+
+if TYPE_CHECKING:
+    from hpcmgr.inventory import Device
 
 PACKAGED = Path(__file__).parent / "devices"
 

@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 
 from hpcmgr.admit import Policy, make_policy
-from hpcmgr.configure import library_of
 from hpcmgr.errors import ConfigError, InventoryError, Problem, collecting
 from hpcmgr.inventory.store import load
 from hpcmgr.profile import ProfileLibrary
 from hpcmgr.profile.performance import load as load_table
+from hpcmgr.profile.site import library_of
 from hpcmgr.service.translation import load_texts
 from hpcmgr.settings import Site
 from hpcmgr.submit.facts import Known, NodeFacts, node_facts

@@ -19,6 +19,8 @@ def parse_record(line: str) -> dict[str, str]:
 
 def number(text: str | None, default: int) -> int:
     """The whole number that ``text`` begins with."""
+    if text and text.isdecimal():
+        return int(text)
     found = re.match(r"\d+", text or "")
     return int(found[0]) if found else default
 

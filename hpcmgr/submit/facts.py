@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from typing import TYPE_CHECKING
 
-from hpcmgr.inventory import Device, NodeInventory
 from hpcmgr.profile import DeviceProfile, ProfileLibrary
 from hpcmgr.profile.runtimes import Served, serves
 from hpcmgr.settings import Owned
+
+if TYPE_CHECKING:
+    from hpcmgr.inventory import Device, NodeInventory
 
 
 @dataclass(frozen=True, slots=True)

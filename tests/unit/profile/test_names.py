@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcmgr.configure import library_of
+from hpcmgr.profile.site import library_of
 from hpcmgr.errors import ConfigError
 from hpcmgr.settings import load_site
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,6 +56,23 @@ def test_anagrams_four_letters_apart_have_one_hash() -> None:
 def test_hostlists_are_read_back_as_they_were_folded(names: set[str]) -> None:
     """fold and expand are each other's inverse, padding and all."""
     assert set(expand(fold(names))) == names
+
+
+_NAME = st.from_regex(r"n[0-9]{0,3}(-ib|[ab][0-9]{1,3})?", fullmatch=True)
+
+
+@given(st.sets(_NAME, max_size=40))
+def test_a_folded_list_is_that_of_its_names_one_by_one(names: set[str]) -> None:
+    """Numbers with and without zeros, two numbers in a name, and none."""
+    nodes = NodeSet(resolver=RESOLVER_NOGROUP)
+    nodes.updaten(sorted(names))
+    assert fold(names) == str(nodes)
+
+
+@given(_NAME)
+def test_a_single_name_is_a_list(name: str) -> None:
+    """As it stands."""
+    assert expand(name) == [name]
 
 
 @pytest.mark.parametrize(
