@@ -5,8 +5,8 @@ The devices are Slurm's own (``Gres`` and ``GresUsed``), what one is worth comes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 
 from hpcmgr.capacity.tally import Tally, Worth, total
@@ -15,6 +15,8 @@ from hpcmgr.settings import JobClass
 from hpcmgr.slurm.hostlist import expand, fold
 from hpcmgr.slurm.partition import Partition
 from hpcmgr.slurm.state import ClusterState, NodeState
+from hpcmgr.submit.candidates import device_needs
+from hpcmgr.submit.facts import NO_FACTS, NodeFacts
 
 NEUTRAL = ("compute", "vram")
 _NO_DEVICES = frozenset({*NEUTRAL, "mps", "shard", "nic"})
@@ -91,15 +93,6 @@ class Capacity:
                 found.setdefault(name, []).append(node)
         return found
 
-    def only(self, wanted: Callable[[NodeState, DeviceProfile | None], bool]) -> Capacity:
-        """The same with those devices alone that are wanted."""
-
-        def part(node: OnNode) -> OnNode:
-            here = tuple(each for each in node.here if wanted(node.state, each.profile))
-            return replace(node, here=here)
-
-        return replace(self, nodes=tuple(map(part, self.nodes)))
-
     def largest(self, gres: str) -> Largest | None:
         """The largest request for that type that fits on a node now; None: none does."""
         spread = self.spread(gres)
@@ -128,13 +121,30 @@ class Capacity:
         return found
 
 
-def count(state: ClusterState, library: ProfileLibrary, default: JobClass) -> Capacity:
-    """Count; ``default`` is the class of a request without one: its CPUs and memory a device say
-    what must be free beside a device."""
+def count(
+    state: ClusterState,
+    library: ProfileLibrary,
+    default: JobClass,
+    places: Mapping[str, Collection[str]] | None = None,
+    facts: Mapping[str, NodeFacts] | None = None,
+) -> Capacity:
+    """Count.
+
+    Args:
+        state: nodes, partitions and reservations.
+        library: what devices are worth.
+        default: the class of a request: its CPUs and memory a device say what must be free beside
+            a device.
+        places: ``name:type`` → the nodes whose devices count; None: all.
+        facts: what inventories tell of nodes: devices that have failed are out.
+    """
     known = {profile.gres_key: profile for profile in library.profiles}
     names = frozenset({"gpu", "npu", *(profile.gres.name for profile in library.profiles)})
     parts = {part.name: part for part in state.partitions}
-    counter = _Counter(known, names, parts, default, held_back(state))
+    defaults = state.defaults_in("")
+    counter = _Counter(
+        known, names, parts, default, defaults, held_back(state), places, facts or {}
+    )
     return Capacity(tuple(map(counter.node, state.nodes)), state.partitions, state.release)
 
 
@@ -144,7 +154,10 @@ class _Counter:
     names: frozenset[str]
     partitions: Mapping[str, Partition]
     default: JobClass
+    defaults: tuple[int, int]
     held_back: dict[str, dict[str, int] | None]
+    places: Mapping[str, Collection[str]] | None
+    facts: Mapping[str, NodeFacts]
 
     def node(self, node: NodeState) -> OnNode:
         why_out = _why_out(node, self.partitions)
@@ -159,6 +172,8 @@ class _Counter:
         )
 
     def _is_device(self, node: NodeState, key: str) -> bool:
+        if self.places is not None and node.name not in self.places.get(key, ()):
+            return False
         name = key.split(":")[0]
         return name not in _NO_DEVICES and (name in self.names or key in node.indexed)
 
@@ -170,9 +185,10 @@ class _Counter:
         if why_out:
             return Here(key, profile, Tally(here, used, out=rest))
         reserved = self._reserved(node, key, rest)
-        free = rest - reserved
+        failed = min(rest - reserved, self._failed(node, key))
+        free = rest - reserved - failed
         usable, lacking = self._usable(node, profile, free)
-        tally = Tally(here, used, reserved=reserved, free=free, usable=usable)
+        tally = Tally(here, used, out=failed, reserved=reserved, free=free, usable=usable)
         return Here(key, profile, tally, lacking)
 
     def _reserved(self, node: NodeState, key: str, rest: int) -> int:
@@ -180,6 +196,10 @@ class _Counter:
             return 0
         held = self.held_back.get(node.name)
         return rest if held is None else min(rest, held.get(key, 0))
+
+    def _failed(self, node: NodeState, key: str) -> int:
+        """As admission does, they are taken for some of those that look free."""
+        return self.facts.get(node.name, {}).get(key, NO_FACTS).failed
 
     def _usable(self, node: NodeState, profile: DeviceProfile | None, free: int) -> tuple[int, str]:
         """The most of ``free`` devices that one job could get with the CPUs and memory it needs,
@@ -190,10 +210,7 @@ class _Counter:
         cores = max(0, node.cpus - node.cpus_used) // node.threads_per_core
         cpus = cores * node.threads_per_core
         memory = max(0, node.memory - node.memory_used)
-        cpus_each = self.default.cpus_per_device or (profile.cpus_per_device if profile else None)
-        memory_each = self.default.mem_per_device_mib or (
-            profile.mem_per_device_mib if profile else None
-        )
+        cpus_each, memory_each = device_needs(self.default, profile, 1, self.defaults)
         limits = [
             (_fit(cpus, cpus_each, free), "CPUs"),
             (_fit(memory, memory_each, free), "memory"),
@@ -212,7 +229,7 @@ class _Counter:
         return bool(parts) and all(part.exclusive for part in parts if part.up)
 
 
-def _fit(there: int, each: int | None, most: int) -> int:
+def _fit(there: int, each: int, most: int) -> int:
     """How many times ``each`` fits into what is ``there``; where it is not known, something must be
     left at all."""
     if each:

@@ -99,13 +99,13 @@ def _owners(picture: Picture) -> Marks:
     """(node, type) → device number → who has it."""
     found: Marks = {}
     jobs: dict[int, Job] = {job.number: job for job, _ in picture.demand.jobs}
-    for number, details in (picture.details or {}).items():
+    for number, held in (picture.devices or {}).items():
         job = jobs.get(number)
         if job is None:
             continue
         until = f", until {job.end.replace('T', ' ')}" if job.end else ""
         who = f"job {job.job_id}, {job.user}, {job.account or '-'}{until}"
-        for node, devices in details.devices.items():
+        for node, devices in held.items():
             for gres, indices in devices:
                 found.setdefault((node, gres), {}).update(dict.fromkeys(indices, who))
     return found

@@ -5,26 +5,35 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
+from hpcmgr.capacity.classes import Classes
 from hpcmgr.capacity.count import Capacity, count
 from hpcmgr.capacity.demand import Demand
 from hpcmgr.capacity.preempt import Preemptable, preemptable
-from hpcmgr.capacity.scope import Scope
-from hpcmgr.profile import DeviceProfile, ProfileLibrary
-from hpcmgr.settings import JobClass, Site
+from hpcmgr.capacity.scope import Scope, Viewer, needs_accounts, scope_of
+from hpcmgr.profile import ProfileLibrary
+from hpcmgr.settings import Site
 from hpcmgr.slurm.command import run
-from hpcmgr.slurm.jobs import Details, Job
+from hpcmgr.slurm.jobs import Devices, Job
 from hpcmgr.slurm.preemption import Controller
-from hpcmgr.slurm.reader import Runner, read_cluster, read_controller, read_details, read_jobs
-from hpcmgr.slurm.state import ClusterState, NodeState
-from hpcmgr.submit.selectors import Selection
+from hpcmgr.slurm.reader import (
+    Runner,
+    read_cluster,
+    read_controller,
+    read_devices,
+    read_jobs,
+    with_accounts,
+)
+from hpcmgr.slurm.state import ClusterState
+from hpcmgr.submit.facts import NOTHING_KNOWN, Known
 
 
 @dataclass(frozen=True)
 class Picture:
     """``taken``: seconds since 1970 before Slurm was asked, ``age``: seconds that passed until all
     was read and counted. ``jobs``: all that show; ``demand``: those with devices.
-    ``details``: by job number, None where they were not asked for."""
+    ``devices``: which single ones jobs hold, by job number; None where they were not asked for."""
 
     site: Site
     library: ProfileLibrary
@@ -34,31 +43,27 @@ class Picture:
     demand: Demand
     controller: Controller
     preemptable: Mapping[str, Preemptable]
-    details: Mapping[int, Details] | None
+    devices: Mapping[int, Devices] | None
     scope: Scope
+    known: Known
     taken: float = 0.0
     age: float = 0.0
 
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """Those of site.yaml, and ``default``."""
-        return tuple(sorted({"default", *self.site.classes}))
+    @cached_property
+    def classes(self) -> Classes:
+        """What each class could have."""
+        return Classes(self.site, self.library, self.state, self.scope, self.known)
 
-    def of_class(self, name: str) -> Capacity:
-        """What a request of that class could get: only what it allows, usable by its own needs."""
-        job_class = self.site.classes.get(name, JobClass())
-        selection = Selection(name, job_class)
 
-        def allowed(node: NodeState, profile: DeviceProfile | None) -> bool:
-            return (
-                profile is not None
-                and selection.allows(profile) is None
-                and frozenset(job_class.features) <= node.features
-                and (profile.booked_units or 0) >= (job_class.units_per_device_min or 1)
-                and (profile.memory_gib or 0) >= (job_class.memory_per_device_gib or 0)
-            )
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """What is read besides nodes, partitions, reservations and jobs. ``accounts``: as admission
+    knows them; ``pending``: the queue as admission reads it; ``devices``: which single ones jobs
+    hold (slow)."""
 
-        return count(self.state, self.library, job_class).only(allowed)
+    accounts: bool = False
+    pending: bool = False
+    devices: bool = False
 
 
 def take(
@@ -66,32 +71,39 @@ def take(
     library: ProfileLibrary,
     runner: Runner = run,
     *,
-    scope: Scope | None = None,
-    details: bool = False,
-    pending: bool = False,
+    viewer: Viewer | None = None,
+    every_node: bool = False,
+    depth: Depth | None = None,
+    known: Known | None = None,
 ) -> Picture:
     """Ask Slurm and count.
 
     Args:
-        site: for its classes.
+        site: for its classes and owners.
         library: what a device is worth.
         runner: runs Slurm's tools.
-        scope: whose view; None: everything.
-        details: the class and the single devices of jobs too (slow).
-        pending: the queue as admission reads it.
+        viewer: whose view; None: everything.
+        every_node: nodes without devices too.
+        depth: what else is read.
+        known: what inventories tell of the nodes; None: nothing.
 
     Raises:
         CommandError: Slurm did not answer.
     """
-    taken, started = time.time(), time.monotonic()
+    taken, started, depth = time.time(), time.monotonic(), depth or Depth()
+    state = read_cluster(started, runner, pending=depth.pending)
+    if depth.accounts or (viewer and needs_accounts(state, site.owned)):
+        state = with_accounts(state, runner)
+    scope = scope_of(viewer, state, site.owned) if viewer else Scope()
     picture = make_picture(
         site,
         library,
-        read_cluster(started, runner, pending=pending),
+        state,
         read_jobs(runner),
         controller=read_controller(runner),
-        details=read_details(runner) if details else None,
-        scope=scope,
+        devices=read_devices(runner) if depth.devices else None,
+        scope=replace(scope, every_node=every_node),
+        known=known or NOTHING_KNOWN,
         taken=taken,
     )
     return replace(picture, age=time.monotonic() - started)
@@ -104,8 +116,9 @@ def make_picture(
     jobs: Iterable[Job] = (),
     *,
     controller: Controller | None = None,
-    details: Mapping[int, Details] | None = None,
+    devices: Mapping[int, Devices] | None = None,
     scope: Scope | None = None,
+    known: Known = NOTHING_KNOWN,
     taken: float = 0.0,
 ) -> Picture:
     """Count what was read."""
@@ -114,7 +127,17 @@ def make_picture(
     capacity = count(state, library, site.default_class)
     seen = tuple(job for job in jobs if scope.sees(job.partition))
     demand = Demand(capacity, seen)
-    stoppable = preemptable(capacity, demand, controller, taken)
     return Picture(
-        site, library, state, capacity, seen, demand, controller, stoppable, details, scope, taken
+        site,
+        library,
+        state,
+        capacity,
+        seen,
+        demand,
+        controller,
+        preemptable(capacity, demand, controller, taken),
+        devices,
+        scope,
+        known,
+        taken,
     )

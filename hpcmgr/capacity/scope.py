@@ -1,25 +1,36 @@
-"""Whose view it is: everything, or what one user's partitions offer."""
+"""Whose view it is: everything, or what one user's partitions and accounts offer."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from hpcmgr.slurm.command import run
-from hpcmgr.slurm.partition import Partition, parse_partitions
-from hpcmgr.slurm.reader import Runner, with_accounts
+from hpcmgr.settings import Owned
+from hpcmgr.slurm.partition import Partition
 from hpcmgr.slurm.state import ClusterState, NodeState
 from hpcmgr.submit.access import Asker, may_use
 
 
 @dataclass(frozen=True, slots=True)
+class Viewer:
+    """An ordinary user and the names of his groups."""
+
+    user: str
+    groups: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Scope:
     """``partitions``: those that the user may use, None: all, and nodes in no partition too.
-    ``accounts``: the user's own, for words. ``every_node``: nodes without devices too."""
+    ``accounts``: the user's own; ``stranger``: he has none, where Slurm takes jobs of accounts
+    only. ``others``: nodes that departments and projects keep from him. ``every_node``: nodes
+    without devices too."""
 
     user: str = ""
     accounts: tuple[str, ...] = ()
     partitions: frozenset[str] | None = None
+    others: frozenset[str] = frozenset()
+    stranger: bool = False
     every_node: bool = False
 
     def sees(self, partitions: str) -> bool:
@@ -27,8 +38,13 @@ class Scope:
         return self.partitions is None or not self.partitions.isdisjoint(partitions.split(","))
 
     def limit(self, state: ClusterState) -> ClusterState:
-        """The cluster without partitions that the user may not use and the nodes only they have."""
+        """The cluster without what the user may not use: partitions and the nodes that only they
+        have, nodes of others."""
         mine = self.partitions
+        if self.others:
+            state = replace(
+                state, nodes=tuple(node for node in state.nodes if node.name not in self.others)
+            )
         if mine is None:
             return state
 
@@ -42,32 +58,43 @@ class Scope:
         )
 
 
-def scope_of(
-    user: str, groups: Collection[str], runner: Runner = run, *, every_node: bool = False
-) -> Scope:
+def scope_of(viewer: Viewer, state: ClusterState, owned: Owned) -> Scope:
     """What is open to that user in any of his accounts; all of it where nothing keeps him out, or
-    where the accounts cannot be read (Slurm has the last word anyway).
-
-    Raises:
-        CommandError: slurmctld does not answer.
-    """
-    text = runner("scontrol", "-o", "show", "partitions").stdout
+    where the accounts are not known (Slurm has the last word anyway)."""
     # A partition that is closed for a while is still his.
-    partitions = tuple(replace(each, state="UP") for each in parse_partitions(text))
-    state = ClusterState(0.0, "", (), partitions)
-    if any(_limits_accounts(each) for each in partitions):
-        state = with_accounts(state, runner)
+    state = replace(state, partitions=in_service(state.partitions))
     known = state.accounts.associations.values() if state.accounts else ()
-    accounts = tuple(dict.fromkeys(each.account for each in known if each.user == user))
-    mine: frozenset[str] = frozenset().union(
-        *(may_use(state, Asker(user, account, groups=frozenset(groups))).open
-          for account in accounts or ("",))
-    )  # fmt: skip
-    return Scope(user, accounts, mine if len(mine) < len(partitions) else None, every_node)
+    accounts = tuple(dict.fromkeys(each.account for each in known if each.user == viewer.user))
+    access = [
+        may_use(state, Asker(viewer.user, account, groups=viewer.groups))
+        for account in accounts or ("",)
+    ]
+    mine = frozenset[str]().union(*(each.open for each in access))
+    others = {
+        node
+        for node, owners in owned.items()
+        if all(each.missing(each.open, owners) for each in access)
+    }
+    return Scope(
+        viewer.user,
+        accounts,
+        mine if len(mine) < len(state.partitions) else None,
+        frozenset(others & {node.name for node in state.nodes}),
+        stranger=bool(state.accounts and state.accounts.required and not accounts),
+    )
+
+
+def in_service(partitions: Iterable[Partition]) -> tuple[Partition, ...]:
+    """The same, all of them up."""
+    return tuple(replace(part, up=True, state="UP") for part in partitions)
+
+
+def needs_accounts(state: ClusterState, owned: Owned) -> bool:
+    """Whether accounts, which slurmdbd knows, or the QOS of their jobs matter to a view."""
+    return bool(owned) or any(_limits_accounts(part) for part in state.partitions)
 
 
 def _limits_accounts(partition: Partition) -> bool:
-    """Whether accounts, which slurmdbd knows, or the QOS of their jobs matter in it."""
     return (
         partition.allow_accounts is not None
         or partition.allow_qos is not None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any, Literal
 
+from hpcmgr.capacity.classes import Fitting
 from hpcmgr.capacity.count import Capacity, Here, OnNode, disagreements, lost
 from hpcmgr.capacity.demand import Group, Load, unseen
 from hpcmgr.capacity.picture import Picture
@@ -36,6 +38,8 @@ def as_data(picture: Picture, by: By = "type") -> Data:
             "user": scope.user or None,
             "accounts": list(scope.accounts),
             "partitions": None if scope.partitions is None else sorted(scope.partitions),
+            "nodes_of_others": fold(scope.others) or None,
+            "no_account": scope.stranger,
         },
         "total": {
             **_worth(total(node.worth for node in nodes)),
@@ -85,23 +89,24 @@ def _named(groups: dict[str, Group]) -> list[Data]:
 
 
 def _classes(picture: Picture) -> list[Data]:
-    """Each class with what it allows, and the jobs that were bound by it; ``-``: jobs that hpcmgr
-    did not bind (they asked for devices)."""
-    details = picture.details or {}
-    queues = picture.demand.by(
-        lambda job: [details[job.number].job_class or "-" if job.number in details else "-"]
-    )
+    """Each class with what it could have, and the jobs that were bound by it; ``-``: jobs that
+    hpcmgr did not bind (they asked for devices)."""
+    queues = picture.demand.by(lambda job: [job.job_class or "-"])
+    names = picture.classes.names
     rows = []
-    for name in (*picture.class_names, *(n for n in queues if n not in picture.class_names)):
+    for name in (*names, *(name for name in queues if name not in names)):
         row: Data = {"name": name}
-        if name in picture.class_names:
-            allowed = picture.of_class(name)
-            offers = [each for gres in allowed.by_type if (each := _largest(allowed, gres))]
-            row.update(_worth(total(node.worth for node in allowed.nodes)))
-            row["types"] = list(allowed.by_type)
-            row["largest"] = max(offers, key=lambda offer: offer["units"] or 0, default=None)
+        if name in names:
+            capacity = picture.classes.capacity(name)
+            row.update(_worth(total(node.worth for node in capacity.nodes if node.here)))
+            row["types"] = list(capacity.by_type)
+            row["largest"] = _fitting(picture.classes.largest(name, capacity))
         rows.append({**row, **_group(queues.get(name, Group()))})
     return rows
+
+
+def _fitting(found: Fitting | None) -> Data | None:
+    return None if found is None else {**asdict(found), "nodes": fold(found.nodes)}
 
 
 def _group(group: Group) -> Data:

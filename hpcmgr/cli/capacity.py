@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from hpcmgr.capacity import Picture, Scope
+    from hpcmgr.capacity import Picture, Viewer
     from hpcmgr.capacity.view import By
+    from hpcmgr.submit.facts import Known
 
 
 @click.command()
@@ -112,14 +113,26 @@ class _View:
         self.library = library_of(self.site)
         self.by = by
         self._everything = everything
-        self._details = page or by == "class"
+        self._page = page
 
-    def look(self, *, pending: bool = False) -> Picture:
-        """Ask Slurm; ``pending``: for the queue as admission reads it."""
-        from hpcmgr.capacity import take
+    def look(self, *, request: bool = False) -> Picture:
+        """Ask Slurm; ``request``: for all that a decision on a job takes."""
+        from hpcmgr.capacity import Depth, take
 
-        scope = _scope(everything=self._everything)
-        return take(self.site, self.library, scope=scope, details=self._details, pending=pending)
+        decides = request or self._page or self.by == "class"
+        return take(
+            self.site,
+            self.library,
+            viewer=None if self._everything else _viewer(),
+            every_node=self._everything,
+            depth=Depth(accounts=decides, pending=request, devices=self._page),
+            known=self._known() if decides else None,
+        )
+
+    def _known(self) -> Known:
+        from hpcmgr.service.knowledge import known_of
+
+        return known_of(self.site, self.library)
 
     def data(self, picture: Picture) -> dict[str, Any]:
         """As JSON has it."""
@@ -135,26 +148,25 @@ class _View:
         return drawn(sections(data, self.by), "\n".join(heading(data)), width)
 
 
-def _scope(*, everything: bool) -> Scope:
-    """Of an ordinary user what he may use; of root, or with --all, everything."""
+def _viewer() -> Viewer | None:
+    """None for root, who sees everything, and for a user without a name."""
     import grp
     import pwd
 
-    from hpcmgr.capacity import Scope
-    from hpcmgr.capacity.scope import scope_of
+    from hpcmgr.capacity import Viewer
 
     uid = os.getuid()
-    if everything or uid == 0:
-        return Scope(every_node=everything)
+    if uid == 0:
+        return None
     try:
         user = pwd.getpwuid(uid).pw_name
     except KeyError:
-        return Scope()
+        return None
     groups = []
     for gid in {os.getgid(), *os.getgroups()}:
         with contextlib.suppress(KeyError):
             groups.append(grp.getgrgid(gid).gr_name)
-    return scope_of(user, groups)
+    return Viewer(user, frozenset(groups))
 
 
 def _fit(view: _View, text: str, chosen: list[str]) -> int:
@@ -165,7 +177,7 @@ def _fit(view: _View, text: str, chosen: list[str]) -> int:
     if chosen not in ([], ["--json"]):
         raise UsageProblem(f"--fit and {chosen[0]} cannot be had together", "ask for one")
     wanted = read_fit(text)
-    told = fit(view.look(pending=True), wanted)
+    told = fit(view.look(request=True), wanted)
     if chosen:
         click.echo(json.dumps(told, indent=2))
     else:
@@ -200,6 +212,10 @@ def heading(data: dict[str, Any]) -> list[str]:
             f"what {scope['user']} may use: partition {', '.join(scope['partitions']) or 'none'} "
             "(--all: everything)"
         )
+    if scope["nodes_of_others"]:
+        lines.append(f"without nodes that others keep for themselves: {scope['nodes_of_others']}")
+    if scope["no_account"]:
+        lines.append(f"{scope['user']} has no account in Slurm, which takes no jobs without one")
     if total["units_unknown"]:
         lines.append(
             f"{total['units_unknown']} devices are of types without known units "

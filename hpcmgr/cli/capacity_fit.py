@@ -15,7 +15,7 @@ from hpcmgr.admit import Decision, decide
 from hpcmgr.capacity import Picture
 from hpcmgr.capacity.fit import Offer, limited, offers
 from hpcmgr.errors import UsageProblem
-from hpcmgr.service.knowledge import known_of, policy_of
+from hpcmgr.service.knowledge import policy_of
 from hpcmgr.slurm.hostlist import fold
 from hpcmgr.slurm.jobs import seconds_of
 from hpcmgr.slurm.testonly import Answer, ask
@@ -95,7 +95,7 @@ def read_fit(text: str) -> Fit:
 def fit(picture: Picture, wanted: Fit, ask_slurm: Callable[..., Answer] = ask) -> dict[str, Any]:
     """The answer as plain data (``hpcmgr.fit/1``)."""
     policy = policy_of(picture.site)
-    view = make_view(picture.state, policy.library, known_of(picture.site, policy.library))
+    view = make_view(picture.state, policy.library, picture.known)
     decision = decide(wanted.fields, policy, view, {}, "fit")
     whole = wanted.fields.exclusive or view.gives_whole_nodes(wanted.fields.string("partition"))
     found = offers(picture, decision.ranked, wanted.fields.nodes, whole=whole)

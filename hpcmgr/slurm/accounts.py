@@ -64,6 +64,12 @@ class Accounts:
         """Whether Slurm holds jobs to their QOS."""
         return bool(self.enforced & {"qos", "all"})
 
+    @cached_property
+    def required(self) -> bool:
+        """Whether Slurm takes no job of a user without an account."""
+        words = {"associations", "limits", "safe", "qos", "wckeys", "all"}
+        return bool(self.enforced & words)
+
     def find(self, account: str, user: str, partition: str = "") -> Association | None:
         """The association that counts for a user's job in a partition."""
         return self.associations.get((account, user, partition)) or self.associations.get(

@@ -1,8 +1,9 @@
 """Jobs as squeue tells them: who holds which devices, and who waits for which.
 
 Fields of fixed width, none of them free text: a job's name may hold line breaks and whole forged
-records, so ``scontrol show jobs`` is not read. What only ``--json`` tells (the class in
-admin_comment, single devices) is asked apart, since it costs twenty times as much.
+records, so ``scontrol show jobs`` is not read. admin_comment, which users cannot write, stands last
+and is too short for a whole record. What only ``--json`` tells (single devices) is asked apart,
+since it costs twenty times as much.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ _FIELDS = {
     "JobID": 16, "JobArrayID": 64, "UserName": 64, "Account": 64, "Partition": 256, "QOS": 64,
     "State": 24, "Reason": 64, "PriorityLong": 24, "NumNodes": 12, "NumTasks": 12, "StartTime": 24,
     "EndTime": 24, "tres-alloc": 1100, "tres-per-node": 1100, "tres-per-job": 512,
-    "tres-per-task": 512, "tres-per-socket": 256, "NodeList": 4000,
+    "tres-per-task": 512, "tres-per-socket": 256, "NodeList": 4000, "admin_comment": 512,
 }  # fmt: skip
+_RECORD = sum(_FIELDS.values()) - _FIELDS["admin_comment"]
+"""Characters of a line at least."""
 HOLDING = (
     "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STAGE_OUT", "RESIZING", "SIGNALING",
     "STOPPED",
@@ -34,7 +37,7 @@ JOBS = (
     "squeue", "-h", "-t", ",".join(_STATES), "-O",
     ",".join(f"{name}:{width}" for name, width in _FIELDS.items()),
 )  # fmt: skip
-DETAILS = ("squeue", "--json", "-t", ",".join(_STATES))
+DETAILS = ("squeue", "--json", "-t", ",".join(HOLDING))
 
 _ALLOC = re.compile(r"gres/([A-Za-z][\w.-]*(?::[A-Za-z][\w.-]*)?)=([^,]+)")
 _IDX = re.compile(
@@ -42,7 +45,8 @@ _IDX = re.compile(
     r"\(IDX:(?P<idx>[\d,-]+)\)"
 )
 _OWN_TURN = frozenset({"", "None", "Priority", "Resources"})
-_MARK = "hpcmgr:"
+_CLASS = re.compile(r'hpcmgr:\{[^{]*"class":"([^"\\]*)"')
+"""It stands near the beginning of what hpcmgr writes, before anything that a user wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,7 @@ class Job:
     ``gres``, ``cpus`` and ``memory`` (MiB): what one task holds or asks, all its nodes together;
     devices by ``name:type`` (``name`` where the type is not told). ``start``, ``end``: Slurm's
     local time, "" if unknown; of a waiting job what backfill expects. ``nodes`` is a hostlist, ""
-    while it waits.
+    while it waits. ``job_class``: the class by which hpcmgr bound it, "" if it did not.
     """
 
     number: int
@@ -72,6 +76,7 @@ class Job:
     start: str = ""
     end: str = ""
     nodes: str = ""
+    job_class: str = ""
 
     @property
     def waits(self) -> bool:
@@ -84,18 +89,15 @@ class Job:
         return self.waits and self.reason in _OWN_TURN and self.priority > 0
 
 
-@dataclass(frozen=True, slots=True)
-class Details:
-    """``job_class``: the class by which hpcmgr bound it, "" if it did not. ``devices``: node →
-    (``name:type``, numbers of the devices in Slurm's order)."""
-
-    job_class: str = ""
-    devices: Mapping[str, tuple[tuple[str, tuple[int, ...]], ...]] = field(default_factory=dict)
+Devices = Mapping[str, tuple[tuple[str, tuple[int, ...]], ...]]
+"""Node → (``name:type``, numbers of the devices in Slurm's order)."""
 
 
 def parse_jobs(text: str) -> Iterator[Job]:
     """Lines of the call JOBS; a line that is none is left out."""
     for line in text.splitlines():
+        if len(line) < _RECORD:
+            continue
         cells, start = {}, 0
         for name, width in _FIELDS.items():
             cells[name] = line[start : start + width].strip()
@@ -131,6 +133,7 @@ def _job(cells: Mapping[str, str]) -> Job:
         start=_known(cells["StartTime"]),
         end=_known(cells["EndTime"]),
         nodes=_whole(cells["NodeList"]),
+        job_class=_class_of(cells["admin_comment"]),
     )
 
 
@@ -193,28 +196,19 @@ def _whole(nodes: str) -> str:
     return nodes[: nodes.rfind(",", 0, nodes.rfind("["))]
 
 
-def parse_details(text: str) -> dict[int, Details]:
-    """``squeue --json`` → by job number.
+def parse_devices(text: str) -> dict[int, Devices]:
+    """``squeue --json`` → the single devices that jobs hold, by job number.
 
     Raises:
         ValueError: it is no such JSON.
     """
     jobs = json.loads(text).get("jobs", [])
-    return {int(job["job_id"]): _details(job) for job in jobs if isinstance(job, dict)}
-
-
-def _details(job: Mapping[str, object]) -> Details:
-    return Details(_class_of(str(job.get("admin_comment") or "")), dict(_devices(job)))
+    return {int(job["job_id"]): dict(_devices(job)) for job in jobs if isinstance(job, dict)}
 
 
 def _class_of(comment: str) -> str:
-    if not comment.startswith(_MARK):
-        return ""
-    try:
-        told = json.loads(comment.removeprefix(_MARK))
-    except ValueError:
-        return ""
-    return str(told.get("class") or "") if isinstance(told, dict) else ""
+    found = _CLASS.match(comment)
+    return found[1] if found else ""
 
 
 def _devices(

@@ -9,7 +9,7 @@ from dataclasses import replace
 from hpcmgr.errors import CommandError
 from hpcmgr.slurm.accounts import Accounts, parse_accounts
 from hpcmgr.slurm.command import Output, run
-from hpcmgr.slurm.jobs import DETAILS, JOBS, Details, Job, parse_details, parse_jobs
+from hpcmgr.slurm.jobs import DETAILS, JOBS, Devices, Job, parse_devices, parse_jobs
 from hpcmgr.slurm.partition import parse_gpu_defaults, parse_partitions
 from hpcmgr.slurm.preemption import QOS, Controller, parse_config, parse_qos
 from hpcmgr.slurm.record import parse_settings
@@ -64,15 +64,15 @@ def read_jobs(runner: Runner = run) -> tuple[Job, ...]:
     return tuple(parse_jobs(runner(*JOBS).stdout))
 
 
-def read_details(runner: Runner = run) -> dict[int, Details]:
-    """What only JSON tells of them, by job number; slow.
+def read_devices(runner: Runner = run) -> dict[int, Devices]:
+    """Which single devices jobs hold, which only JSON tells, by job number; slow.
 
     Raises:
         CommandError: as above, or the answer is no JSON (Slurm was built without it).
     """
     text = runner(*DETAILS).stdout
     try:
-        return parse_details(text)
+        return parse_devices(text)
     except ValueError as error:
         raise CommandError(DETAILS, 0, f"no JSON: {error}") from error
 

@@ -138,6 +138,15 @@ class ClusterState:
         """Where a job goes that names none."""
         return next((p.name for p in self.partitions if p.default), None)
 
+    def defaults_in(self, partition: str) -> tuple[int, int]:
+        """CPUs and memory (MiB) that Slurm gives for a device named gpu where a job says nothing;
+        of several partitions the first that sets any; "" is the default partition."""
+        asked = partition.split(",") if partition else [self.default_partition]
+        named = {p.name: p.gpu_defaults for p in self.partitions}
+        own = next((named[name] for name in asked if name in named and any(named[name])), (0, 0))
+        cpus, memory = self.gpu_defaults
+        return own[0] or cpus, own[1] or memory
+
 
 def parse_nodes(text: str) -> Iterable[NodeState]:
     """Records of ``scontrol -o -d show nodes``."""

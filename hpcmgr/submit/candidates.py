@@ -119,7 +119,7 @@ def find_candidates(
     wanted = read_wanted(fields, selection.job_class.features, view)
     # Slurm 26.05 lets such a job wait for ever, asked directly too.
     spread = ask.per_task and fields.number("min_nodes") is None
-    defaults = view.gpu_defaults(fields.string("partition"))
+    defaults = view.state.defaults_in(fields.string("partition"))
     return [
         _candidate(
             ask, asked, wanted, selection, profile, pools, rule, spread=spread, defaults=defaults
@@ -183,12 +183,16 @@ def unsure_notes(able: Able, devices: Sequence[Devices]) -> tuple[str, ...]:
 
 
 def device_needs(
-    job_class: JobClass, profile: DeviceProfile, count: int, defaults: tuple[int, int] = (0, 0)
+    job_class: JobClass,
+    profile: DeviceProfile | None,
+    count: int,
+    defaults: tuple[int, int] = (0, 0),
 ) -> tuple[int, int]:
     """CPUs and memory (MiB) that the class, or else the profile, sets for ``count`` devices; else
     Slurm's own ``defaults``, which know the name gpu alone: an NPU job had one CPU."""
-    cpus = job_class.cpus_per_device or profile.cpus_per_device or defaults[0]
-    memory = job_class.mem_per_device_mib or profile.mem_per_device_mib or defaults[1]
+    own = (profile.cpus_per_device, profile.mem_per_device_mib) if profile else (None, None)
+    cpus = job_class.cpus_per_device or own[0] or defaults[0]
+    memory = job_class.mem_per_device_mib or own[1] or defaults[1]
     return cpus * count, memory * count
 
 

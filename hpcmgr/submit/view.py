@@ -52,15 +52,6 @@ class ClusterView:
         asked = set(partition.split(",")) if partition else {self.state.default_partition}
         return any(p.exclusive and p.name in asked for p in self.state.partitions)
 
-    def gpu_defaults(self, partition: str) -> tuple[int, int]:
-        """CPUs and memory (MiB) that Slurm gives for a device named gpu where a job says nothing;
-        of several partitions the first that sets any."""
-        asked = partition.split(",") if partition else [self.state.default_partition]
-        named = {p.name: p.gpu_defaults for p in self.state.partitions}
-        own = next((named[name] for name in asked if name in named and any(named[name])), (0, 0))
-        cpus, memory = self.state.gpu_defaults
-        return own[0] or cpus, own[1] or memory
-
     def reserved_nodes(self, reservation: str) -> frozenset[str] | None:
         """Nodes of the job's reservation (of several, comma-separated, of any); None without one,
         or where none of them is in the picture yet."""

@@ -12,8 +12,8 @@ import pytest
 from hpcmgr.capacity import Picture, Scope, as_data, make_picture
 from hpcmgr.capacity.view import By
 from hpcmgr.profile import ProfileLibrary
-from hpcmgr.settings import JobClass, Site
-from hpcmgr.slurm.jobs import Details, Job
+from hpcmgr.settings import Site
+from hpcmgr.slurm.jobs import Job
 from hpcmgr.slurm.partition import Partition
 from hpcmgr.slurm.preemption import Controller, Qos
 from hpcmgr.slurm.state import ClusterState
@@ -100,22 +100,6 @@ def test_a_type_that_slurm_does_not_tell_is_that_of_the_nodes() -> None:
     assert told(held, by="user", state=two)["users"][0]["held"]["types"] == {"gpu": 1}
 
 
-def test_classes_show_what_they_may_have_and_who_uses_them() -> None:
-    """train needs rdma and 4 CPUs a device beside it; job 2 asked for devices itself."""
-    site = Site(classes={"train": JobClass(features=("rdma",), cpus_per_device=4)})
-    details = {1: Details("train"), 3: Details("train"), 2: Details()}
-    rows = {each["name"]: each for each in told(*JOBS, by="class", site=site,
-                                                details=details)["classes"]}  # fmt: skip
-
-    assert rows["train"]["devices"]["total"] == 4
-    assert rows["train"]["largest"]["gres"] == "gpu:a100"
-    assert (rows["train"]["held"]["devices"], rows["train"]["waiting"]["devices"]) == (2, 5)
-    assert rows["default"]["devices"]["total"] == 16
-    assert rows["default"]["largest"]["gres"] == "npu:ascend910b3"
-    assert rows["-"]["held"]["devices"] == 2
-    assert "devices" not in rows["-"]
-
-
 def test_a_job_in_several_partitions_waits_in_each() -> None:
     """And the partition's devices are those of its nodes."""
     waiting = replace(JOBS[2], partition="main,night")
@@ -200,4 +184,7 @@ def test_the_view_of_a_user_ends_at_the_users_partitions() -> None:
     assert [each["gres"] for each in data["types"]] == ["gpu:t4"]
     assert [each["name"] for each in data["partitions"]] == ["art"]
     assert data["waiting"] == []
-    assert data["scope"] == {"user": "bob", "accounts": ["art"], "partitions": ["art"]}
+    assert data["scope"] == {
+        "user": "bob", "accounts": ["art"], "partitions": ["art"], "nodes_of_others": None,
+        "no_account": False,
+    }  # fmt: skip

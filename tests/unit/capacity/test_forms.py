@@ -14,16 +14,12 @@ from hpcmgr.capacity import Picture, as_data
 from hpcmgr.capacity.page import page
 from hpcmgr.capacity.prometheus import exposition
 from hpcmgr.cli.capacity_tables import drawn, sections, widths
-from hpcmgr.slurm.jobs import Details
 from hpcmgr.slurm.preemption import Controller
 from tests.builders import cluster, node
 from tests.unit.capacity.test_demand import BY_QOS, JOBS, NOW, STATE, job, picture
 
 EVIL = "<script>alert(1)</script> & \"quoted\" 'too'"
-DETAILS = {
-    1: Details("train", {"g1": (("gpu:a100", (1, 3)),)}),
-    2: Details("", {"g2": (("gpu:t4", (0,)),)}),
-}
+DEVICES = {1: {"g1": (("gpu:a100", (1, 3)),)}, 2: {"g2": (("gpu:t4", (0,)),)}}
 
 
 def busy(**more: object) -> Picture:
@@ -35,7 +31,7 @@ def busy(**more: object) -> Picture:
             node("c1", gres={"gpu:t4": 2}, cpus_used=32),
         ),
     )
-    return picture(*JOBS, state=state, controller=BY_QOS, taken=NOW, details=DETAILS, **more)
+    return picture(*JOBS, state=state, controller=BY_QOS, taken=NOW, devices=DEVICES, **more)
 
 
 def samples(text: str) -> dict[str, dict[tuple[str, ...], float]]:

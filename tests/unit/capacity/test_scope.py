@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from hpcmgr.capacity.scope import scope_of
-from hpcmgr.errors import CommandError
-from hpcmgr.slurm.command import Output
+from hpcmgr.capacity.scope import Scope, Viewer, needs_accounts, scope_of
+from hpcmgr.settings import Owned
+from hpcmgr.slurm.accounts import parse_accounts
+from hpcmgr.slurm.partition import parse_partitions
+from hpcmgr.slurm.state import ClusterState
+from tests.builders import cluster, node
 
 PARTITIONS = """PartitionName=main AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL
 PartitionName=wheel AllowGroups=wheel,staff AllowAccounts=ALL
@@ -20,23 +26,30 @@ guests|||root|||||
 cells|alice|||||||
 guests|bob|||||||
 """
-CONFIG = """AccountingStorageEnforce = associations
-AccountingStorageType   = accounting_storage/slurmdbd
-ClusterName             = here
-"""
 
 
-def mine(user: str, *groups: str, associations: str | None = ASSOCIATIONS,
-         partitions: str = PARTITIONS) -> list[str] | None:  # fmt: skip
-    def runner(*argv: str, **more: object) -> Output:
-        if argv[0] == "scontrol":
-            return Output(0, CONFIG if argv[-1] == "config" else partitions, "")
-        if associations is None:
-            raise CommandError(argv, 1, "no slurmdbd")
-        return Output(0, associations if "assoc" in argv else "", "")
+def scope(
+    user: str,
+    *groups: str,
+    associations: str | None = ASSOCIATIONS,
+    partitions: str = PARTITIONS,
+    owned: Owned | None = None,
+) -> Scope:
+    state = seen(partitions)
+    if associations is not None:
+        accounts = parse_accounts(frozenset({"associations"}), associations, "")
+        state = replace(state, accounts=accounts)
+    return scope_of(Viewer(user, frozenset(groups)), state, owned or {})
 
-    scope = scope_of(user, groups, runner)
-    return None if scope.partitions is None else sorted(scope.partitions)
+
+def seen(partitions: str = PARTITIONS) -> ClusterState:
+    nodes = cluster(node("g1"), node("g2"))
+    return replace(nodes, partitions=tuple(parse_partitions(partitions)))
+
+
+def mine(user: str, *groups: str, **more: Any) -> list[str] | None:
+    found = scope(user, *groups, **more).partitions
+    return None if found is None else sorted(found)
 
 
 @pytest.mark.parametrize(
@@ -70,3 +83,28 @@ def test_a_partition_that_is_closed_for_a_while_still_shows() -> None:
 def test_where_nothing_keeps_anybody_out_the_view_is_whole() -> None:
     """And sacctmgr is not asked."""
     assert mine("bob", partitions="PartitionName=main AllowGroups=ALL\n") is None
+
+
+OWNED: Owned = {"g1": (frozenset({"biology"}),), "g9": (frozenset({"biology"}),)}
+
+
+@pytest.mark.parametrize(("user", "others"), [("alice", set()), ("bob", {"g1"}), ("carol", set())])
+def test_nodes_that_others_keep_are_not_his(user: str, others: set[str]) -> None:
+    """Of nodes that there are; as at a submission, of somebody unknown nothing is concluded."""
+    assert scope(user, owned=OWNED).others == others
+    nodes = scope(user, owned=OWNED, partitions="PartitionName=main").limit(seen()).nodes
+    assert {each.name for each in nodes} == {"g1", "g2"} - others
+
+
+def test_a_user_without_an_account_is_told() -> None:
+    """Where Slurm takes jobs of accounts only."""
+    assert scope("carol").stranger
+    assert not scope("bob").stranger
+    assert not scope("carol", associations=None).stranger
+
+
+def test_accounts_are_asked_for_only_where_they_matter() -> None:
+    """slurmdbd has its own time."""
+    assert needs_accounts(seen(), {})
+    assert not needs_accounts(seen("PartitionName=main AllowGroups=wheel"), {})
+    assert needs_accounts(seen("PartitionName=main AllowGroups=wheel"), OWNED)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hpcmgr.profile.site import library_of
 from hpcmgr.errors import ConfigError
+from hpcmgr.profile.site import library_of
 from hpcmgr.settings import load_site
 
 WRONG = """\

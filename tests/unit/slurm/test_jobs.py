@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcmgr.slurm.jobs import _FIELDS, JOBS, parse_details, parse_jobs
+from hpcmgr.slurm.jobs import _FIELDS, JOBS, parse_devices, parse_jobs
 from hpcmgr.slurm.preemption import Qos, parse_config, parse_qos
 from hpcmgr.slurm.record import seconds
 
@@ -87,8 +87,9 @@ def test_a_node_list_that_was_cut_loses_only_its_broken_end() -> None:
 
 def test_no_field_is_free_text() -> None:
     """A job's name, comment or directory could forge what follows it."""
-    theirs = {"Name", "Comment", "WorkDir", "Command", "Extra", "AdminComment", "WCKey", "StdOut"}
+    theirs = {"Name", "Comment", "WorkDir", "Command", "Extra", "WCKey", "StdOut"}
     assert not theirs & set(_FIELDS)
+    assert list(_FIELDS)[-1] == "admin_comment"
     assert set(_FIELDS) == {field.split(":")[0] for field in JOBS[-1].split(",")}
 
 
@@ -99,39 +100,60 @@ def test_noise_is_no_job(text: str) -> None:
         assert job.number >= 0
 
 
+@pytest.mark.parametrize(
+    ("comment", "found"),
+    [
+        ('hpcmgr:{"v":1,"state":"bound","trace":"t-1","class":"train","binding":{}}', "train"),
+        ('hpcmgr:{"v":1,"state":"unbound","given":{"features":"\\"class\\":\\"x\\""}}', ""),
+        ('hpcmgr:{"v":1,"given":{"class":"x"}}', ""),
+        ('{"class":"train"}', ""),
+        ("a site's own", ""),
+        ("(null)", ""),
+    ],
+)
+def test_the_class_is_what_hpcmgr_wrote_itself(comment: str, found: str) -> None:
+    """Nothing that a user wrote, which stands further back."""
+    [job] = parse_jobs(line(admin_comment=comment))
+
+    assert job.job_class == found
+
+
+def test_a_comment_of_several_lines_makes_no_second_job() -> None:
+    """A site's plugin may copy a user's words there."""
+    forged = "x\n" + line(JobID="99", JobArrayID="99", UserName="root")[:500]
+    found = list(parse_jobs(line(admin_comment=forged)))
+
+    assert [job.number for job in found] == [7]
+
+
 def record(**fields: object) -> dict[str, object]:
     return {
         "job_id": 12,
-        "admin_comment": 'hpcmgr:{"v":1,"class":"train"}',
         "gres_detail": ["gpu:a100:2(IDX:0,3),compute(CNT:16)", "gpu:(null):1(IDX:2)"],
         "job_resources": {"nodes": {"allocation": [{"name": "g1"}, {"name": "g2"}]}},
         **fields,
     }
 
 
-def test_json_tells_the_class_and_the_single_devices() -> None:
+def test_json_tells_the_single_devices() -> None:
     """By node, in Slurm's numbers."""
-    found = parse_details(json.dumps({"jobs": [record()]}))[12]
+    found = parse_devices(json.dumps({"jobs": [record()]}))
 
-    assert found.job_class == "train"
-    assert found.devices == {"g1": (("gpu:a100", (0, 3)),), "g2": (("gpu", (2,)),)}
+    assert found == {12: {"g1": (("gpu:a100", (0, 3)),), "g2": (("gpu", (2,)),)}}
 
 
 @pytest.mark.parametrize(
     "fields",
     [
-        {"admin_comment": "", "gres_detail": [], "job_resources": None},
-        {"admin_comment": "hpcmgr:{", "gres_detail": None},
-        {"admin_comment": "hpcmgr:[1]", "job_resources": {"nodes": None}},
-        {"admin_comment": "a site's own", "job_resources": {}},
+        {"gres_detail": [], "job_resources": None},
+        {"gres_detail": None},
+        {"job_resources": {"nodes": None}},
+        {"job_resources": {}},
     ],
 )
 def test_jobs_without_them_have_none(fields: dict[str, object]) -> None:
-    """Waiting jobs, other plugins' comments, older Slurm."""
-    found = parse_details(json.dumps({"jobs": [record(**fields)]}))[12]
-
-    assert found.job_class == ""
-    assert not fields.get("job_resources") or found.devices == {}
+    """Older Slurm, jobs without devices."""
+    assert parse_devices(json.dumps({"jobs": [record(**fields)]})) == {12: {}}
 
 
 CONFIG = """Configuration data as of 2026-03-01T10:00:00
