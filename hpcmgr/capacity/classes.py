@@ -1,27 +1,24 @@
-"""What each class could have: by admission's own rules, not by a second set of them.
+"""What each class could have: by admission's own decisions, not by a second set of rules.
 
-Admission is asked for the smallest request of the class, as if every node were in service: what it
-would take tells which devices serve the class; what of them is out, reserved or in use is counted
-as everywhere else. The largest request that fits now is found by asking for larger ones.
+Admission is asked for the smallest request of the class, as if every node were in service: what the
+job could become tells which devices serve the class; what of them is out, reserved or in use is
+counted as everywhere else. The largest request that fits now is found by asking for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from hpcmgr.admit import Decision, Policy, decide
 from hpcmgr.capacity.count import Capacity, count
 from hpcmgr.capacity.scope import Scope, in_service
-from hpcmgr.errors import RequestError
-from hpcmgr.profile import ProfileLibrary
-from hpcmgr.settings import JobClass, Site
+from hpcmgr.settings import JobClass
 from hpcmgr.slurm.state import ClusterState
 from hpcmgr.submit.candidates import Candidate
 from hpcmgr.submit.facts import Known
-from hpcmgr.submit.request import Ask, JobFields
-from hpcmgr.submit.selectors import Selection
-from hpcmgr.submit.template import all_candidates
+from hpcmgr.submit.request import JobFields
 from hpcmgr.submit.view import ClusterView, make_view
 
 
@@ -30,6 +27,7 @@ class Fitting:
     """A request that one node could take now: what is typed, what it becomes, and such nodes."""
 
     request: str
+    becomes: str
     gres: str
     devices: int
     units: int
@@ -40,38 +38,37 @@ class Fitting:
 class Classes:
     """The classes of a site; ``scope``: whose jobs they would be, ``state``: what he sees."""
 
-    site: Site
-    library: ProfileLibrary
+    policy: Policy
+    known: Known
     state: ClusterState
     scope: Scope
-    known: Known
 
     @property
     def names(self) -> tuple[str, ...]:
         """Those of site.yaml, and ``default``."""
-        return tuple(sorted({"default", *self.site.classes}))
+        return tuple(sorted({"default", *self.policy.site.classes}))
 
     def capacity(self, name: str) -> Capacity:
         """The devices that serve the class, usable by its own CPUs and memory."""
         places: dict[str, set[str]] = {}
-        for candidate in self._candidates(name, 1):
-            nodes = {node.name for pool in candidate.pools for node in pool.nodes}
-            for part in candidate.parts:
-                places.setdefault(part.gres, set()).update(nodes)
-        return count(self.state, self.library, self._class(name), places, self.known.facts)
+        for decision in self._decisions(_request(name, 1), self._all_in_service):
+            for candidate in decision.ranked:
+                nodes = {node.name for pool in candidate.pools for node in pool.nodes}
+                for part in candidate.parts:
+                    places.setdefault(part.gres, set()).update(nodes)
+        return count(self.state, self.policy.library, self._class(name), places, self.known.facts)
 
     def largest(self, name: str, capacity: Capacity) -> Fitting | None:
-        """The largest request of the class that fits on a node now, of its ``capacity``."""
+        """The largest request of the class that a node takes now, of its ``capacity``."""
         usable = {gres: {node.state.name: here.devices.usable for node, here in places}
                   for gres, places in capacity.by_type.items()}  # fmt: skip
         for units in self._sizes(name, capacity, usable):
-            for candidate in self._candidates(name, units):
-                nodes = tuple(_fitting(candidate, usable))
-                if nodes:
-                    gres = "+".join(part.gres for part in candidate.parts)
-                    devices = sum(part.devices for part in candidate.parts)
-                    request = f"compute:{units}" if name == "default" else f"compute:{name}:{units}"
-                    return Fitting(request, gres, devices, candidate.units, nodes)
+            request = _request(name, units)
+            for decision in self._decisions(request, self.view):
+                best = decision.ranked[0] if decision.rewrite else None
+                nodes = tuple(_fitting(best, usable)) if best else ()
+                if best and nodes:
+                    return _fits(request, best, nodes)
         return None
 
     def _sizes(
@@ -88,31 +85,23 @@ class Classes:
         return sorted(sizes, reverse=True)
 
     def _class(self, name: str) -> JobClass:
-        return self.site.classes.get(name, JobClass())
+        return self.policy.site.classes.get(name, JobClass())
 
-    def _candidates(self, name: str, units: int) -> Iterator[Candidate]:
-        """What a request for so many units could become, in any of the user's accounts."""
-        selection = Selection(name, self._class(name))
-        ask = Ask(units, None if name == "default" else name)
-        for fields in self._fields:
-            try:
-                found = all_candidates(
-                    ask, fields, selection, self._view, self.site.units_per_device_rule
-                )
-            except RequestError:  # no partition lets him in
-                continue
-            yield from (candidate for candidate in found if not candidate.refused)
+    def _decisions(self, request: str, view: ClusterView) -> Iterator[Decision]:
+        """On such a job of each of the user's accounts, in all partitions that can be seen."""
+        job: dict[str, str | int | bool] = {"tres_per_node": request, "batch": True}
+        job["partition"] = ",".join(part.name for part in self.state.partitions)
+        job["user_name"] = self.scope.user
+        for account in self.scope.accounts or ("",):
+            yield decide(JobFields({**job, "account": account}), self.policy, view, {}, "capacity")
 
     @cached_property
-    def _fields(self) -> tuple[JobFields, ...]:
-        """A job of each account, in all partitions that can be seen."""
-        partitions = ",".join(part.name for part in self.state.partitions)
-        who = {"user_name": self.scope.user, "partition": partitions}
-        accounts: Iterable[str] = self.scope.accounts or ("",)
-        return tuple(JobFields({**who, "account": account}) for account in accounts)
+    def view(self) -> ClusterView:
+        """The cluster as admission sees it."""
+        return make_view(self.state, self.policy.library, self.known)
 
     @cached_property
-    def _view(self) -> ClusterView:
+    def _all_in_service(self) -> ClusterView:
         """The cluster with all nodes, devices and partitions in service."""
         state = replace(
             self.state,
@@ -123,7 +112,23 @@ class Classes:
             node: {gres: replace(fact, failed=0) for gres, fact in types.items()}
             for node, types in self.known.facts.items()
         }
-        return make_view(state, self.library, replace(self.known, facts=facts))
+        return make_view(state, self.policy.library, replace(self.known, facts=facts))
+
+
+def _request(name: str, units: int) -> str:
+    return f"compute:{units}" if name == "default" else f"compute:{name}:{units}"
+
+
+def _fits(request: str, candidate: Candidate, nodes: tuple[str, ...]) -> Fitting:
+    parts = candidate.parts
+    return Fitting(
+        request,
+        candidate.becomes,
+        "+".join(part.gres for part in parts),
+        sum(part.devices for part in parts),
+        candidate.units,
+        nodes,
+    )
 
 
 def _fitting(candidate: Candidate, usable: Mapping[str, Mapping[str, int]]) -> Iterator[str]:

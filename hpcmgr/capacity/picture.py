@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from hpcmgr.admit import Policy
 from hpcmgr.capacity.classes import Classes
 from hpcmgr.capacity.count import Capacity, count
 from hpcmgr.capacity.demand import Demand
@@ -30,10 +31,19 @@ from hpcmgr.submit.facts import NOTHING_KNOWN, Known
 
 
 @dataclass(frozen=True)
+class Rules:
+    """What admission decides by: the policy, and what inventories tell of the nodes."""
+
+    policy: Policy
+    known: Known = NOTHING_KNOWN
+
+
+@dataclass(frozen=True)
 class Picture:
     """``taken``: seconds since 1970 before Slurm was asked, ``age``: seconds that passed until all
     was read and counted. ``jobs``: all that show; ``demand``: those with devices.
-    ``devices``: which single ones jobs hold, by job number; None where they were not asked for."""
+    ``rules``: None where no decision was to be asked for. ``devices``: which single ones jobs hold,
+    by job number; None where they were not asked for."""
 
     site: Site
     library: ProfileLibrary
@@ -45,25 +55,20 @@ class Picture:
     preemptable: Mapping[str, Preemptable]
     devices: Mapping[int, Devices] | None
     scope: Scope
-    known: Known
+    rules: Rules | None
     taken: float = 0.0
     age: float = 0.0
 
     @cached_property
     def classes(self) -> Classes:
-        """What each class could have."""
-        return Classes(self.site, self.library, self.state, self.scope, self.known)
+        """What each class could have.
 
-
-@dataclass(frozen=True, slots=True)
-class Depth:
-    """What is read besides nodes, partitions, reservations and jobs. ``accounts``: as admission
-    knows them; ``pending``: the queue as admission reads it; ``devices``: which single ones jobs
-    hold (slow)."""
-
-    accounts: bool = False
-    pending: bool = False
-    devices: bool = False
+        Raises:
+            ValueError: the picture was taken without rules.
+        """
+        if self.rules is None:
+            raise ValueError("the picture was taken without the rules of admission")
+        return Classes(self.rules.policy, self.rules.known, self.state, self.scope)
 
 
 def take(
@@ -73,8 +78,8 @@ def take(
     *,
     viewer: Viewer | None = None,
     every_node: bool = False,
-    depth: Depth | None = None,
-    known: Known | None = None,
+    rules: Rules | None = None,
+    devices: bool = False,
 ) -> Picture:
     """Ask Slurm and count.
 
@@ -84,15 +89,16 @@ def take(
         runner: runs Slurm's tools.
         viewer: whose view; None: everything.
         every_node: nodes without devices too.
-        depth: what else is read.
-        known: what inventories tell of the nodes; None: nothing.
+        rules: decisions are to be asked for: accounts and the queue are read as admission knows
+            them.
+        devices: which single ones jobs hold, too (slow).
 
     Raises:
         CommandError: Slurm did not answer.
     """
-    taken, started, depth = time.time(), time.monotonic(), depth or Depth()
-    state = read_cluster(started, runner, pending=depth.pending)
-    if depth.accounts or (viewer and needs_accounts(state, site.owned)):
+    taken, started = time.time(), time.monotonic()
+    state = read_cluster(started, runner, pending=rules is not None)
+    if rules or (viewer and needs_accounts(state, site.owned)):
         state = with_accounts(state, runner)
     scope = scope_of(viewer, state, site.owned) if viewer else Scope()
     picture = make_picture(
@@ -101,9 +107,9 @@ def take(
         state,
         read_jobs(runner),
         controller=read_controller(runner),
-        devices=read_devices(runner) if depth.devices else None,
+        devices=read_devices(runner) if devices else None,
         scope=replace(scope, every_node=every_node),
-        known=known or NOTHING_KNOWN,
+        rules=rules,
         taken=taken,
     )
     return replace(picture, age=time.monotonic() - started)
@@ -118,7 +124,7 @@ def make_picture(
     controller: Controller | None = None,
     devices: Mapping[int, Devices] | None = None,
     scope: Scope | None = None,
-    known: Known = NOTHING_KNOWN,
+    rules: Rules | None = None,
     taken: float = 0.0,
 ) -> Picture:
     """Count what was read."""
@@ -138,6 +144,6 @@ def make_picture(
         preemptable(capacity, demand, controller, taken),
         devices,
         scope,
-        known,
+        rules,
         taken,
     )

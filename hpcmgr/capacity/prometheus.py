@@ -44,7 +44,7 @@ def exposition(picture: Picture, by: By = "type") -> str:
     data = {**as_data(picture, "partition"), **as_data(picture, by)}
     metrics = [
         *_of_the_look(picture, data), *_types(data), *_waiting(data["waiting"]),
-        *_partitions(data["partitions"]), *_loads(data), _nodes(picture),
+        *_partitions(data["partitions"]), *_loads(data), *_classes(data), _nodes(picture),
     ]  # fmt: skip
     return "".join(line + "\n" for metric in metrics if metric.samples for line in metric.lines())
 
@@ -121,6 +121,17 @@ def _loads(data: Data) -> Iterator[Metric]:
                 for state in ("held", "waiting"):
                     metric.add(row[state][what], **{label: row["name"], "state": state})
             yield metric
+
+
+def _classes(data: Data) -> Iterator[Metric]:
+    devices = Metric("class_serving_devices", "As devices; those that serve the class.")
+    largest = Metric("class_largest_request_units", "Units that a node gives to the class now.")
+    for row in data.get("classes", ()):
+        if "devices" in row:
+            for state, value in _states(row["devices"]):
+                devices.add(value, **{"class": row["name"], "state": state})
+            largest.add((row["largest"] or {"units": 0})["units"], **{"class": row["name"]})
+    yield from (devices, largest)
 
 
 def _nodes(picture: Picture) -> Metric:

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from hpcmgr.capacity import Picture, Viewer
+    from hpcmgr.capacity import Picture, Rules, Viewer
     from hpcmgr.capacity.view import By
-    from hpcmgr.submit.facts import Known
 
 
 @click.command()
@@ -117,22 +116,23 @@ class _View:
 
     def look(self, *, request: bool = False) -> Picture:
         """Ask Slurm; ``request``: for all that a decision on a job takes."""
-        from hpcmgr.capacity import Depth, take
+        from hpcmgr.capacity import take
 
-        decides = request or self._page or self.by == "class"
         return take(
             self.site,
             self.library,
             viewer=None if self._everything else _viewer(),
             every_node=self._everything,
-            depth=Depth(accounts=decides, pending=request, devices=self._page),
-            known=self._known() if decides else None,
+            rules=self._rules() if request or self._page or self.by == "class" else None,
+            devices=self._page,
         )
 
-    def _known(self) -> Known:
-        from hpcmgr.service.knowledge import known_of
+    def _rules(self) -> Rules:
+        from hpcmgr.capacity import Rules
+        from hpcmgr.service.knowledge import known_of, policy_of
 
-        return known_of(self.site, self.library)
+        policy = policy_of(self.site)
+        return Rules(policy, known_of(self.site, policy.library))
 
     def data(self, picture: Picture) -> dict[str, Any]:
         """As JSON has it."""

@@ -15,13 +15,11 @@ from hpcmgr.admit import Decision, decide
 from hpcmgr.capacity import Picture
 from hpcmgr.capacity.fit import Offer, limited, offers
 from hpcmgr.errors import UsageProblem
-from hpcmgr.service.knowledge import policy_of
 from hpcmgr.slurm.hostlist import fold
 from hpcmgr.slurm.jobs import seconds_of
 from hpcmgr.slurm.testonly import Answer, ask
 from hpcmgr.slurm.tres import parse_count
 from hpcmgr.submit.request import EXCLUSIVE, JobFields, read_fields
-from hpcmgr.submit.view import make_view
 
 SCHEMA = "hpcmgr.fit/1"
 _NOW_S = 60.0
@@ -94,8 +92,7 @@ def read_fit(text: str) -> Fit:
 
 def fit(picture: Picture, wanted: Fit, ask_slurm: Callable[..., Answer] = ask) -> dict[str, Any]:
     """The answer as plain data (``hpcmgr.fit/1``)."""
-    policy = policy_of(picture.site)
-    view = make_view(picture.state, policy.library, picture.known)
+    policy, view = picture.classes.policy, picture.classes.view
     decision = decide(wanted.fields, policy, view, {}, "fit")
     whole = wanted.fields.exclusive or view.gives_whole_nodes(wanted.fields.string("partition"))
     found = offers(picture, decision.ranked, wanted.fields.nodes, whole=whole)

@@ -157,11 +157,12 @@ def _classes(data: Data) -> list[Section]:
     rows, bars = [], []
     for each in data["classes"]:
         figures = _figures(each) if "devices" in each else [""] * (len(DEVICES) + 2)
-        fits = _largest(each.get("largest"))
+        largest = each.get("largest") or {}
+        fits = [largest.get("request", "-"), largest.get("becomes", "-")]
         rows.append([each["name"], *figures, *fits, *_of_load(each["held"]),
                      *_of_load(each["waiting"])])  # fmt: skip
         bars.append(each.get("devices"))
-    headers = ["class", *_headers(), "fits-now", "units", "running", "devices", "units",
+    headers = ["class", *_headers(), "fits-now", "becomes", "running", "devices", "units",
                "waiting", "devices", "units"]  # fmt: skip
     return [Section(headers, rows, bars)]
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
 
 import pytest
 
+from hpcmgr.slurm.hostlist import members
 from lightcluster.site import ReferenceSite
 from lightcluster.testing import require
 from tests.slurm.conftest import RELEASES
@@ -112,6 +114,31 @@ def test_a_node_whose_driver_is_too_old_is_left_out(site: ReferenceSite) -> None
     assert "1 nodes are left out" in first.said
     assert first.fields["ExcNodeList"] == "sxm01"
     assert "driver serves cuda up to 12." in refused(site, "--gres=compute:newest:8")
+
+
+def test_the_capacity_of_a_class_is_what_a_submission_gets(site: ReferenceSite) -> None:
+    """Nodes with old drivers do not count; the largest request of each class starts at once where
+    it is said to, and one that is larger does not."""
+    done = site.run(["hpcmgr", "capacity", "--by=class", "--json"], user="alice", check=True)
+    rows = {row["name"]: row for row in json.loads(done.stdout)["classes"]}
+
+    # Slurm has nine A100; of these one has a driver that serves CUDA 12.4.
+    assert {name: rows[name]["devices"]["total"] for name in ("near-gpu", "newer", "newest")} == {
+        "near-gpu": 9, "newer": 1, "newest": 0,
+    }  # fmt: skip
+    assert rows["newest"]["largest"] is None
+    assert rows["mixed-train"]["types"] == ["gpu:a100", "npu:ascend910b3"]
+    assert rows["mixed-train"]["devices"]["total"] == 3
+    for name in set(CLASSES) - {"newest"}:
+        largest = rows[name]["largest"]
+        job = submit(site, f"--gres={largest['request']}").split("\n")[0]
+        site.wait_job(job, ["RUNNING"], 30)
+        node = site.run(["squeue", "-h", "-j", job, "-o", "%N"]).stdout.strip()
+        assert node in members(largest["nodes"]), name
+        site.run(["scancel", job], check=True)
+        site.wait_job(job, ["CANCELLED"], 30)
+        stem, _, units = largest["request"].rpartition(":")
+        assert refused(site, f"--gres={stem}:{int(units) + 1}"), name
 
 
 @pytest.mark.parametrize(

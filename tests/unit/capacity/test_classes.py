@@ -54,8 +54,8 @@ def test_nodes_that_are_out_count_as_out_and_nothing_is_counted_twice() -> None:
     assert counts(row) == {"total": 18, "out": 2, "free": 13, "usable": 13}
     assert row["types"] == ["gpu:a100", "gpu:t4", "npu:ascend910b3"]
     assert row["largest"] == {
-        "request": "compute:40", "gres": "npu:ascend910b3", "devices": 5, "units": 40,
-        "nodes": "n1",
+        "request": "compute:40", "becomes": "5 x npu:ascend910b3", "gres": "npu:ascend910b3",
+        "devices": 5, "units": 40, "nodes": "n1",
     }  # fmt: skip
 
 
@@ -103,11 +103,23 @@ def test_a_template_counts_nodes_that_hold_all_of_it() -> None:
 
     assert counts(row) == {"total": 8, "out": 0, "free": 8, "usable": 8}
     assert row["largest"] == {
-        "request": "compute:both:2", "gres": "gpu:a100+gpu:t4", "devices": 6, "units": 24,
-        "nodes": "g1",
+        "request": "compute:both:2", "becomes": "2 x gpu:a100 + 4 x gpu:t4",
+        "gres": "gpu:a100+gpu:t4", "devices": 6, "units": 24, "nodes": "g1",
     }  # fmt: skip
     tight = classes({"both": {**both, "cpus_per_device": 6}})["both"]
     assert tight["largest"]["request"] == "compute:both:1"
+
+
+@pytest.mark.parametrize(("fallback", "request_"), [("refuse", "compute:c:16"),
+                                                  ("spread", "compute:c:32")])  # fmt: skip
+def test_a_topology_that_is_not_to_be_had_bounds_the_request(fallback: str, request_: str) -> None:
+    """Two A100 on each socket of g1."""
+    rules = {"profiles": ["a100-80g"], "topology": "same_socket", "fallback": fallback}
+    facts = known(g1={"gpu:a100": DeviceFacts(sockets=(2, 2))})
+    row = classes({"c": rules}, known=facts)["c"]
+
+    assert counts(row)["total"] == 6
+    assert row["largest"]["request"] == request_
 
 
 def test_devices_that_failed_are_out() -> None:

@@ -9,14 +9,17 @@ from typing import Any
 
 import pytest
 
-from hpcmgr.capacity import Picture, Scope, as_data, make_picture
+from hpcmgr.admit import make_policy
+from hpcmgr.capacity import Picture, Rules, Scope, as_data, make_picture
 from hpcmgr.capacity.view import By
 from hpcmgr.profile import ProfileLibrary
+from hpcmgr.profile.performance import load
 from hpcmgr.settings import Site
 from hpcmgr.slurm.jobs import Job
 from hpcmgr.slurm.partition import Partition
 from hpcmgr.slurm.preemption import Controller, Qos
 from hpcmgr.slurm.state import ClusterState
+from hpcmgr.submit.facts import NOTHING_KNOWN, Known
 from tests.builders import A100, ASCEND, T4, cluster, node
 
 LIBRARY = ProfileLibrary((A100, ASCEND, T4))
@@ -41,8 +44,12 @@ def told(*jobs: Job, by: By = "type", state: ClusterState = STATE, **more: Any) 
     return data
 
 
-def picture(*jobs: Job, state: ClusterState = STATE, **more: Any) -> Picture:
-    return make_picture(more.pop("site", Site()), LIBRARY, state, jobs, **more)
+def picture(
+    *jobs: Job, state: ClusterState = STATE, known: Known = NOTHING_KNOWN, **more: Any
+) -> Picture:
+    site = more.pop("site", Site())
+    rules = Rules(make_policy(site, LIBRARY, load()), known)
+    return make_picture(site, LIBRARY, state, jobs, rules=rules, **more)
 
 
 JOBS = (
