@@ -6,12 +6,14 @@ import contextlib
 import json
 import os
 import sys
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
+    from hpcmgr.admit import Policy
     from hpcmgr.capacity import Picture, Rules, Viewer
     from hpcmgr.capacity.view import By
 
@@ -105,11 +107,9 @@ class _View:
     """What was asked for, and how to look once."""
 
     def __init__(self, config: Path | None, by: By, *, everything: bool, page: bool) -> None:
-        from hpcmgr.profile.site import library_of
         from hpcmgr.settings import load_site
 
         self.site = load_site(config)
-        self.library = library_of(self.site)
         self.by = by
         self._everything = everything
         self._page = page
@@ -117,22 +117,29 @@ class _View:
     def look(self, *, request: bool = False) -> Picture:
         """Ask Slurm; ``request``: for all that a decision on a job takes."""
         from hpcmgr.capacity import take
+        from hpcmgr.profile.site import library_of
 
+        rules = self._rules() if request or self._page or self.by == "class" else None
         return take(
             self.site,
-            self.library,
+            rules.policy.library if rules else library_of(self.site),
             viewer=None if self._everything else _viewer(),
             every_node=self._everything,
-            rules=self._rules() if request or self._page or self.by == "class" else None,
+            rules=rules,
             devices=self._page,
         )
 
     def _rules(self) -> Rules:
         from hpcmgr.capacity import Rules
-        from hpcmgr.service.knowledge import known_of, policy_of
+        from hpcmgr.service.askfacts import ask_known
 
-        policy = policy_of(self.site)
-        return Rules(policy, known_of(self.site, policy.library))
+        return Rules(self._policy, ask_known(self.site, self._policy.library))
+
+    @cached_property
+    def _policy(self) -> Policy:
+        from hpcmgr.service.knowledge import policy_of
+
+        return policy_of(self.site)
 
     def data(self, picture: Picture) -> dict[str, Any]:
         """As JSON has it."""
@@ -171,12 +178,13 @@ def _viewer() -> Viewer | None:
 
 def _fit(view: _View, text: str, chosen: list[str]) -> int:
     """Exit 1 where the request can never be served."""
-    from hpcmgr.cli.capacity_fit import fit, present, read_fit
+    from hpcmgr.cli.capacity_fit import fit, present
+    from hpcmgr.cli.sbatchline import read_line
     from hpcmgr.errors import UsageProblem
 
     if chosen not in ([], ["--json"]):
         raise UsageProblem(f"--fit and {chosen[0]} cannot be had together", "ask for one")
-    wanted = read_fit(text)
+    wanted = read_line([text])
     told = fit(view.look(request=True), wanted)
     if chosen:
         click.echo(json.dumps(told, indent=2))

@@ -2,100 +2,33 @@
 
 from __future__ import annotations
 
-import argparse
-import shlex
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
 from hpcmgr.admit import Decision, decide
 from hpcmgr.capacity import Picture
 from hpcmgr.capacity.fit import Offer, limited, offers
-from hpcmgr.errors import UsageProblem
+from hpcmgr.cli.sbatchline import Line
 from hpcmgr.slurm.hostlist import fold
 from hpcmgr.slurm.jobs import seconds_of
 from hpcmgr.slurm.testonly import Answer, ask
-from hpcmgr.slurm.tres import parse_count
-from hpcmgr.submit.request import EXCLUSIVE, JobFields, read_fields
+from hpcmgr.submit.request import read_fields
 
 SCHEMA = "hpcmgr.fit/1"
 _NOW_S = 60.0
 """A start within this time is one at once: Slurm's main cycle may come once a minute."""
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageProblem(
-            f"--fit: {message}", "for example --fit 'compute:train:16 -N2 -p gpu -t 1:00:00'"
-        )
-
-
-def _parser() -> _Parser:
-    """sbatch's options that say where and how large a job is, by job_desc's names."""
-    parser = _Parser(prog="--fit", add_help=False, allow_abbrev=False)
-    parser.add_argument("request")
-    parser.add_argument("-N", "--nodes", dest="min_nodes", type=int)
-    parser.add_argument("-n", "--ntasks", dest="num_tasks", type=int)
-    parser.add_argument("--ntasks-per-node", dest="ntasks_per_node", type=int)
-    parser.add_argument("-c", "--cpus-per-task", dest="cpus_per_task", type=int)
-    parser.add_argument("--mem", dest="min_mem_per_node")
-    parser.add_argument("-t", "--time", dest="time")
-    parser.add_argument("-p", "--partition", dest="partition")
-    parser.add_argument("-A", "--account", dest="account")
-    parser.add_argument("-q", "--qos", dest="qos")
-    parser.add_argument("-C", "--constraint", dest="features")
-    parser.add_argument("-w", "--nodelist", dest="req_nodes")
-    parser.add_argument("-x", "--exclude", dest="exc_nodes")
-    parser.add_argument("--reservation", dest="reservation")
-    parser.add_argument("--exclusive", dest="shared", action="store_const", const=EXCLUSIVE)
-    return parser
-
-
-@dataclass(frozen=True)
-class Fit:
-    """A request as it was written, as fields of a job, and as options of sbatch."""
-
-    text: str
-    fields: JobFields
-    options: tuple[str, ...]
-
-
-def read_fit(text: str) -> Fit:
-    """``compute:train:16 -N2`` → a request.
-
-    Raises:
-        UsageProblem: no request, or an option that does not belong here.
-    """
-    try:
-        words = [word.removeprefix("--gres=") for word in shlex.split(text)]
-    except ValueError as error:
-        raise UsageProblem(f"--fit: {error}", "close the quotes") from error
-    found = vars(_parser().parse_args(words))
-    request = str(found.pop("request"))
-    fields = {name: value for name, value in found.items() if value is not None}
-    fields.pop("time", None)
-    if "min_mem_per_node" in fields:
-        memory = str(fields["min_mem_per_node"])
-        count = parse_count(memory if memory[-1:].isalpha() else f"{memory}M")
-        if count is None:
-            raise UsageProblem(f"--fit: --mem={memory} is no size", "for example --mem=16G")
-        fields["min_mem_per_node"] = count >> 20
-    if "min_nodes" in fields:
-        fields["max_nodes"] = fields["min_nodes"]
-    fields |= {"tres_per_node": request, "batch": True}
-    words.remove(request)
-    return Fit(text, read_fields(fields), (f"--gres={request}", *words))
-
-
-def fit(picture: Picture, wanted: Fit, ask_slurm: Callable[..., Answer] = ask) -> dict[str, Any]:
+def fit(picture: Picture, wanted: Line, ask_slurm: Callable[..., Answer] = ask) -> dict[str, Any]:
     """The answer as plain data (``hpcmgr.fit/1``)."""
     policy, view = picture.classes.policy, picture.classes.view
-    decision = decide(wanted.fields, policy, view, {}, "fit")
-    whole = wanted.fields.exclusive or view.gives_whole_nodes(wanted.fields.string("partition"))
-    found = offers(picture, decision.ranked, wanted.fields.nodes, whole=whole)
+    fields = read_fields({**wanted.fields, "user_name": picture.scope.user})
+    decision = decide(fields, policy, view, {}, "fit")
+    whole = fields.exclusive or view.gives_whole_nodes(fields.string("partition"))
+    found = offers(picture, decision.ranked, fields.nodes, whole=whole)
     slurm = ask_slurm(wanted.options) if decision.rewrite else Answer(failed="not asked")
     best = found[0] if found else None
     return {
@@ -104,7 +37,7 @@ def fit(picture: Picture, wanted: Fit, ask_slurm: Callable[..., Answer] = ask) -
         "taken": time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(picture.taken)),
         "age_s": round(picture.age, 3),
         "error": decision.error or None,
-        "nodes": wanted.fields.nodes,
+        "nodes": fields.nodes,
         "becomes": _becomes(best) if best else None,
         "messages": list(decision.rewrite.messages) if decision.rewrite else [],
         **_start(picture, best, slurm),
@@ -112,7 +45,7 @@ def fit(picture: Picture, wanted: Fit, ask_slurm: Callable[..., Answer] = ask) -
             "start": slurm.start or None, "nodes": slurm.nodes or None,
             "partition": slurm.partition or None, "failed": slurm.failed or None,
         },
-        "types": [_type(offer, wanted.fields.nodes) for offer in found],
+        "types": [_type(offer, fields.nodes) for offer in found],
         "refused": _refused(decision),
     }  # fmt: skip
 

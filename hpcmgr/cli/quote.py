@@ -10,44 +10,33 @@ import click
 
 if TYPE_CHECKING:
     from hpcmgr.settings import Site
+    from hpcmgr.submit.request import Field
 
 SCHEMA = "hpcmgr.quote/1"
-Fields = dict[str, str | int]
 
 
-@click.command()
-@click.argument("request")
-@click.option("--nodes", "-N", type=click.IntRange(1, 65_536), help="Nodes to ask for.")
-@click.option("--partition", "-p", default="", help="Partition to ask in.")
-@click.option("--account", "-A", default="", help="Account to ask for; your default one without.")
-@click.option("--qos", "-q", default="", help="QOS to ask for; your default one without.")
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="REQUEST [SBATCH OPTIONS]")
 @click.option("--idle", is_flag=True, help="Against the inventory alone; needs no Slurm.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.pass_obj
-def command(
-    config: Path | None,
-    request: str,
-    nodes: int | None,
-    partition: str,
-    account: str,
-    qos: str,
-    idle: bool,
-    as_json: bool,
-) -> int:
+def command(config: Path | None, words: tuple[str, ...], idle: bool, as_json: bool) -> int:
     """Show what REQUEST would become, with every candidate and its terms; submits nothing.
 
-    REQUEST is what --gres takes: compute:8, compute:npu:16, compute:8,vram:each:40G. The service is
-    asked at its door where there is one; else the answer is worked out here from Slurm's state.
+    REQUEST is what --gres takes: compute:8, compute:npu:16, compute:8,vram:each:40G. It may be
+    followed by sbatch's own options, in one word or several: 'compute:16 -N2 -t 60'. These are -N
+    -n -c -t -p -A -q -C -w -x -a -G -L -s, --mem, --mem-per-cpu, --mincpus, --ntasks-per-node,
+    --tres-per-task, --exclusive, --reservation, --gres-flags and others that say what a job needs;
+    and SBATCH_TIMELIMIT, SBATCH_PARTITION and the like in the environment.
+
+    The service is asked at its door where there is one; else the answer is worked out here from
+    Slurm's state.
     """
+    from hpcmgr.cli.sbatchline import read_line
     from hpcmgr.settings import load_site
 
+    fields = dict(read_line(words).fields)
     site = load_site(config)
-    # As sbatch sends it: without -N no number of nodes at all.
-    fields: Fields = {"tres_per_node": request, "batch": True}
-    if nodes is not None:
-        fields |= {"min_nodes": nodes, "max_nodes": nodes}
-    given = {"partition": partition, "account": account, "qos": qos}
-    fields |= {name: value for name, value in given.items() if value}
     quote = None if idle else _of_service(site, fields)
     if quote is None:
         quote = _worked_out(site, fields, idle=idle)
@@ -58,7 +47,7 @@ def command(
     return 1 if quote["error"] else 0
 
 
-def _of_service(site: Site, fields: Fields) -> dict[str, Any] | None:
+def _of_service(site: Site, fields: dict[str, Field]) -> dict[str, Any] | None:
     """The service's answer; None where it has no door or does not answer."""
     from hpcmgr.errors import CommandError, CredentialError, ServiceError
     from hpcmgr.service.askdoor import ask
@@ -66,7 +55,8 @@ def _of_service(site: Site, fields: Fields) -> dict[str, Any] | None:
     if site.service.door is None:
         return None
     try:
-        answer = ask(site.service.door, {"op": "quote", "job": fields})
+        job = {name: value for name, value in fields.items() if name != "batch"}
+        answer = ask(site.service.door, {"op": "quote", "job": job})
         return {"source": "service", "age_s": answer.get("age_s"), **answer["quote"]}
     except (ServiceError, CredentialError, CommandError) as error:
         click.echo(f"hpcmgr: worked out here from Slurm's state: {error.message}", err=True)
@@ -75,7 +65,7 @@ def _of_service(site: Site, fields: Fields) -> dict[str, Any] | None:
     return None
 
 
-def _worked_out(site: Site, fields: Fields, *, idle: bool) -> dict[str, Any]:
+def _worked_out(site: Site, fields: dict[str, Field], *, idle: bool) -> dict[str, Any]:
     import contextlib
     import os
     import pwd

@@ -25,12 +25,15 @@ from hpcmgr.service.doorwire import (
     MAX_LINE,
     VERSION,
     Explain,
+    Facts,
     LastInventory,
     Publish,
     Quote,
+    Request,
     parts_of,
     read_request,
 )
+from hpcmgr.service.factswire import rows_of
 from hpcmgr.service.intake import Intake, Refused
 from hpcmgr.service.journal import describe, read, traces_of
 from hpcmgr.service.snapshot import Snapshot
@@ -38,6 +41,7 @@ from hpcmgr.service.throttle import Throttle
 from hpcmgr.settings import split_address
 from hpcmgr.slurm import munge
 from hpcmgr.submit.request import read_fields
+from hpcmgr.submit.view import ClusterView
 
 log = logging.getLogger(__name__)
 
@@ -164,12 +168,7 @@ class Door:
             # Every node comes as root: they are held by host alone.
             if uid not in self._admins and not self._users.allows(uid):
                 return _refusal("busy", "too many requests of this user; try again in a second")
-            request = read_request(payload)
-            if isinstance(request, Explain):
-                return self._explain(request, uid)
-            if isinstance(request, Quote):
-                return self._quote(request, uid)
-            return self._inventory(request, uid, body, host)
+            return self._done(read_request(payload), uid, body, host)
         except CredentialError as error:
             log.info("door: %s: %s", host, error.message)
             return _refusal("credential", error.message, error.hint)
@@ -184,6 +183,15 @@ class Door:
             log.exception("door: a request failed")
             return _refusal("internal", "the service failed; its log says why")
 
+    def _done(self, request: Request, uid: int, body: str, host: str) -> Answer:
+        if isinstance(request, Explain):
+            return self._explain(request, uid)
+        if isinstance(request, Quote):
+            return self._quote(request, uid)
+        if isinstance(request, Facts):
+            return {"facts": rows_of(self._current()[0])}
+        return self._inventory(request, uid, body, host)
+
     def _explain(self, request: Explain, uid: int) -> Answer:
         traces = [request.trace] if request.trace else traces_of(self._journal, request.job)
         records = [r for trace in traces for r in read(self._journal, trace=trace)]
@@ -193,15 +201,19 @@ class Door:
         return {"records": records[-_MOST_RECORDS:]}
 
     def _quote(self, request: Quote, uid: int) -> Answer:
-        """As that user would be answered: his account and QOS are those of his own jobs."""
+        """As sbatch of that user would be answered: account and QOS are those of his own jobs."""
+        view, granted = self._current()
+        fields: dict[str, object] = {**request.fields, "batch": True}
+        with contextlib.suppress(KeyError):
+            fields["user_name"] = pwd.getpwuid(uid).pw_name
+        decision = decide(read_fields(fields), self._policy, view, granted, "quote")
+        return {"quote": describe(decision), "age_s": round(self._snapshot.age or 0.0, 3)}
+
+    def _current(self) -> tuple[ClusterView, dict[str, int]]:
         current = self._snapshot.current()
         if current is None:
             raise ServiceError("the service has no recent picture of the cluster")
-        view, granted = current
-        with contextlib.suppress(KeyError):
-            request.fields["user_name"] = pwd.getpwuid(uid).pw_name
-        decision = decide(read_fields(request.fields), self._policy, view, granted, "quote")
-        return {"quote": describe(decision), "age_s": round(self._snapshot.age or 0.0, 3)}
+        return current
 
     def _inventory(
         self, request: LastInventory | Publish, uid: int, body: str, host: str

@@ -14,19 +14,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpcmgr.errors import WireError
+from hpcmgr.submit.request import NUMBERS, STRINGS
 
 VERSION = 1
 MAX_LINE = 64 << 10
 AUDIENCE = "hpcmgr-door"
 """Says in the payload what the credential is for; one that was made for Slurm is none of ours."""
 
+_NOT_ASKED = {"admin_comment", "comment", "default_account", "het_job_offset", "priority",
+              "user_id", "user_name", "wckey"}  # fmt: skip
 QUOTE_FIELDS: dict[str, type[str] | type[int]] = {
-    "tres_per_node": str, "tres_per_task": str, "partition": str, "features": str,
-    "account": str, "qos": str,
-    "min_nodes": int, "num_tasks": int, "ntasks_per_node": int, "cpus_per_task": int,
-    "min_mem_per_node": int, "min_mem_per_cpu": int,
-}  # fmt: skip
-"""Fields of job_desc that a quote may name, with their types."""
+    **dict.fromkeys(sorted(STRINGS - _NOT_ASKED), str),
+    **dict.fromkeys(sorted(NUMBERS - _NOT_ASKED), int),
+}
+"""Fields of job_desc that a quote may name, with their types: all by which a job is decided, but
+not whose it is."""
 
 _LONGEST = 1024
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,255}")
@@ -51,6 +53,11 @@ class Quote:
 
 
 @dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of all nodes' devices: drivers, health, places."""
+
+
+@dataclass(frozen=True, slots=True)
 class LastInventory:
     """The inventory that a node published last."""
 
@@ -66,7 +73,7 @@ class Publish:
     accept: bool = False
 
 
-Request = Explain | Quote | LastInventory | Publish
+Request = Explain | Quote | Facts | LastInventory | Publish
 
 
 def payload_of(request: dict[str, object]) -> str:
@@ -167,6 +174,7 @@ def _node(data: dict[str, Any]) -> str:
 _OPERATIONS: dict[str, Callable[[dict[str, Any]], Request]] = {
     "explain": _explain,
     "quote": _quote,
+    "facts": lambda _: Facts(),
     "inventory": _last,
     "publish": _publish,
 }

@@ -54,7 +54,8 @@ def policy_of(site: Site) -> Policy:
 class Knowledge:
     """Facts of all nodes: read by one thread, looked at by any."""
 
-    def __init__(self, site: Site, library: ProfileLibrary) -> None:
+    def __init__(self, site: Site, library: ProfileLibrary, rest: float = _REST_SECONDS) -> None:
+        self._rest = rest
         self._site = site
         self._library = library
         self._seen: dict[str, Stamp] = {}
@@ -94,7 +95,8 @@ class Knowledge:
         facts = node_facts(load(path), self._library)
         # Nodes of a cluster are much alike: each sort is kept once.
         self._facts[path.stem] = self._equal.setdefault(frozenset(facts.items()), facts)
-        time.sleep(_REST_SECONDS)
+        if self._rest:
+            time.sleep(self._rest)
 
     def _complain(self, problem: str) -> None:
         """Say once that an inventory cannot be read."""
@@ -105,7 +107,7 @@ class Knowledge:
 
 def known_of(site: Site, library: ProfileLibrary) -> Known:
     """What one look at the inventories tells."""
-    knowledge = Knowledge(site, library)
+    knowledge = Knowledge(site, library, rest=0)
     knowledge.look()
     return knowledge.known
 

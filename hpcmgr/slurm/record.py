@@ -43,3 +43,25 @@ def seconds(text: str) -> int | None:
         return None
     days, hours, minutes, rest = (int(part or 0) for part in found.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + rest
+
+
+UNLIMITED = 0xFFFFFFFF
+"""A time limit of no end (INFINITE)."""
+
+
+def time_limit(text: str) -> int | None:
+    """What ``sbatch --time`` takes, in minutes, begun ones too: ``90``, ``1:30``, ``1:00:00``,
+    ``1-12``, ``1-12:30``, ``1-12:30:00``, ``UNLIMITED`` (also 0); None for what is no time."""
+    if text.upper() in {"UNLIMITED", "INFINITE", "-1"}:
+        return UNLIMITED
+    found = re.fullmatch(r"(?:(\d{1,5})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?", text, re.A)
+    if not found:
+        return None
+    parts = [int(part) for part in found.groups()[1:] if part is not None]
+    if found[1] is not None:
+        hours, minutes, rest = [*parts, 0, 0][:3]
+        hours += 24 * int(found[1])
+    else:
+        # Without days one number is minutes, two are minutes and seconds.
+        hours, minutes, rest = {1: [0, *parts, 0], 2: [0, *parts], 3: parts}[len(parts)]
+    return min(hours * 60 + minutes + -(-rest // 60), UNLIMITED) or UNLIMITED

@@ -1,4 +1,5 @@
-"""A service that misbehaves: run inside the cluster, it counts and logs its connections.
+"""A service that misbehaves: run inside the cluster, it counts and logs its connections; in mode
+``listen`` it refuses every job and logs the requests.
 
 python3 fake_service.py SOCKET MODE
 """
@@ -19,6 +20,7 @@ ANSWERS = {
     "outside": b'{"v":1,"trace":"t-1","set":{"gres":"gpu:a100:1","user_id":0},"message":[]}\n',
     "wrongtype": b'{"v":1,"trace":"t-1","set":{"gres":7},"message":[]}\n',
     "closed": b"",
+    "listen": b'{"v":1,"trace":"t-1","error":"heard"}\n',
     "huge": b'{"v":1,"message":["' + b"x" * (70 << 10) + b'"]}\n',
 }
 
@@ -26,7 +28,8 @@ ANSWERS = {
 def serve(connection: socket.socket, mode: str) -> None:
     started = time.monotonic()
     request = connection.makefile("rb").readline()
-    print(json.dumps({"mode": mode, "asked": len(request)}), flush=True)
+    told = {"request": json.loads(request)} if mode == "listen" else {}
+    print(json.dumps({"mode": mode, "asked": len(request), **told}), flush=True)
     try:
         if mode == "hang":
             connection.recv(1)  # until the other side gives up

@@ -132,26 +132,6 @@ def test_partial_steps_see_their_own_devices_only(site: ReferenceSite) -> None:
     assert "HPCMGR_DEVICES" not in none.env
 
 
-@pytest.mark.parametrize(
-    ("request_", "options"),
-    [
-        ("compute:8", []),
-        ("compute:npu:16", []),
-        ("compute:t4:4", ["-N1"]),
-        ("compute:t4:2", ["-N2"]),
-    ],
-)
-def test_a_quote_is_what_the_job_becomes(
-    site: ReferenceSite, request_: str, options: list[str]
-) -> None:
-    """Devices, units, and whether their cores are enforced."""
-    quoted = site.run(["hpcmgr", "quote", request_, "--json", *options], user="alice", check=True)
-    job = submit(site, f"--gres={request_}", *options).partition("\n")[0]
-    record = json.loads(allocation(site, job)[1]["AdminComment"].removeprefix("hpcmgr:"))
-
-    assert record["binding"] == json.loads(quoted.stdout)["binding"]
-
-
 def test_hpcmgr_gres_makes_a_portable_step(site: ReferenceSite) -> None:
     """srun --gres=$HPCMGR_GRES:1 asks one device of whatever the job became."""
     body = f"cat >/tmp/look.$SLURM_JOB_ID <<'END'\n{LOOK_FILE}\nEND\n"

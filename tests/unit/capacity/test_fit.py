@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from hpcmgr.cli.capacity_fit import fit, read_fit
-from hpcmgr.errors import CommandMissing, UsageProblem
+from hpcmgr.cli.capacity_fit import fit
+from hpcmgr.cli.sbatchline import read_line
+from hpcmgr.errors import CommandMissing
 from hpcmgr.settings import JobClass, Site
 from hpcmgr.slurm.command import Output
 from hpcmgr.slurm.jobs import Job
@@ -41,7 +42,9 @@ def told(
     text: str, *jobs: Job, state: ClusterState = FREE, answer: Answer | None = None, **site: Any
 ) -> dict[str, Any]:
     view = picture(*(jobs or JOBS), state=state, taken=NOW, site=Site(**site))
-    return fit(view, read_fit(text), lambda options: answer or Answer(failed="no sbatch here"))
+    return fit(
+        view, read_line([text], {}), lambda options: answer or Answer(failed="no sbatch here")
+    )
 
 
 def test_a_class_that_names_a_workload_is_compared_by_the_performance_table() -> None:
@@ -131,27 +134,6 @@ def test_all_types_that_could_serve_are_told() -> None:
     assert set(types) == {"gpu:a100", "npu:ascend910b3"}
     assert types["npu:ascend910b3"]["now"]
     assert types["gpu:a100"]["nodes_now"] == "g2"
-
-
-def test_the_request_is_handed_on_to_sbatch_as_it_was_written() -> None:
-    """--gres may stand before it or not; memory is in MiB for us."""
-    wanted = read_fit("-N2 --gres=compute:train:16 -t 1:00:00 --mem=2G -p gpu")
-
-    assert wanted.options == ("--gres=compute:train:16", "-N2", "-t", "1:00:00", "--mem=2G",
-                              "-p", "gpu")  # fmt: skip
-    assert wanted.fields.number("min_mem_per_node") == 2048
-    assert wanted.fields.fixed_nodes
-    assert wanted.fields.string("partition") == "gpu"
-
-
-@pytest.mark.parametrize(
-    "text", ["", "-N2", "compute:8 --wrap=x", "compute:8 -N two", "compute:8 'x", "a b",
-             "compute:8 --mem=lots"],
-)  # fmt: skip
-def test_what_is_no_request_is_a_usage_error(text: str) -> None:
-    """Nothing else of sbatch gets through."""
-    with pytest.raises(UsageProblem):
-        read_fit(text)
 
 
 @pytest.mark.parametrize("odd", ["", " a"])  # 26.05.5 prints a stray "a"

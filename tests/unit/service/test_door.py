@@ -16,12 +16,16 @@ import pytest
 from hpcmgr.errors import CredentialError
 from hpcmgr.inventory import CpuTopology, NodeInventory
 from hpcmgr.inventory.packed import digest_of, pack
+from hpcmgr.profile.runtimes import Served
 from hpcmgr.service import door as door_module
 from hpcmgr.service.answerer import start
 from hpcmgr.service.doorwire import line_of, payload_of
+from hpcmgr.service.factswire import facts_of
 from hpcmgr.service.journal import Journal
 from hpcmgr.service.server import Server
 from hpcmgr.service.sockets import listen
+from hpcmgr.submit.facts import DeviceFacts, Known
+from hpcmgr.submit.view import make_view
 from tests.builders import A100, cluster, node, policy, submit
 
 CREDENTIAL = "MUNGE:AwQDAADq9oFhAAAAAAAAAAAAAAAAAA==:"
@@ -238,10 +242,31 @@ def test_a_user_who_asks_too_often_is_put_off(house: House, visitor: dict[str, i
     house.run(scenario)
 
 
+def test_facts_of_all_nodes_are_told_in_rows_and_read_back(
+    house: House, visitor: dict[str, int]
+) -> None:
+    """As the service has them; who knows nothing of a node says nothing."""
+    del visitor
+    state = cluster(*(node(f"a{i}", gres={"gpu:a100": 2}) for i in range(1, 5)))
+    served = frozenset({Served(None, "12.4"), None})
+    facts = {"gpu:a100": DeviceFacts(1, served, (2,), (1, 1))}
+    known = Known(dict.fromkeys(("a1", "a2", "a4"), facts))
+
+    async def scenario() -> None:
+        snapshot = house.server._snapshot
+        view = make_view(state, house.server._policy.library, known)
+        object.__setattr__(view.state, "taken", snapshot._clock())
+        snapshot.swap(view)
+        answer = await house.ask(op="facts")
+
+        assert [row["nodes"] for row in answer["facts"]] == ["a[1-2,4]"]
+        assert facts_of(answer["facts"]) == known.facts
+
+    house.run(scenario)
+
+
 def test_a_quote_needs_a_picture_and_leaves_no_trace(house: House, visitor: dict[str, int]) -> None:
     """No debit, no journal record; before the first picture it says that there is none."""
-    from hpcmgr.submit.view import make_view
-
     del visitor
     state = cluster(node("a1", gres={"gpu:a100": 1}))
 
