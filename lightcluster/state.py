@@ -18,7 +18,8 @@ from pathlib import Path
 from lightcluster import cgroups
 from lightcluster.errors import LightClusterError
 
-BASE = Path("/run/hpcmgr-lightcluster")
+# Elsewhere only for tests of what others' clusters would sweep away.
+BASE = Path(os.environ.get("HPCMGR_LIGHTCLUSTER_RUN") or "/run/hpcmgr-lightcluster")
 _UNBORN_S = 60
 
 
@@ -105,9 +106,10 @@ def remove_stale() -> None:
             with contextlib.suppress(OSError):
                 state.remove()
     for place in _places():
-        # Ended between making the folder and writing its state.
-        if load(place.name) is None and time.time() - place.stat().st_mtime > _UNBORN_S:
-            shutil.rmtree(place, ignore_errors=True)
+        # Ended between making the folder and writing its state; or its owner just removed it.
+        with contextlib.suppress(FileNotFoundError):
+            if load(place.name) is None and time.time() - place.stat().st_mtime > _UNBORN_S:
+                shutil.rmtree(place, ignore_errors=True)
 
 
 def _all() -> list[State]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable
 
 import pytest
 
@@ -18,3 +20,13 @@ def require() -> None:
         if os.environ.get("CI") == "true":
             pytest.fail(f"CI must be able to run Slurm: {error}", pytrace=False)
         pytest.skip(str(error))
+
+
+def quick(action: Callable[[], object], limit: float, tries: int = 5) -> bool:
+    """Whether ``action`` can take less than ``limit`` seconds: others may use the machine too."""
+    for _ in range(tries):
+        started = time.monotonic()
+        action()
+        if time.monotonic() - started < limit:
+            return True
+    return False

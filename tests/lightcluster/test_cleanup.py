@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,7 @@ from .conftest import PLAIN_LUA, RELEASES
 pytestmark = pytest.mark.slurm
 
 NODES = [NodeSpec("n1"), NodeSpec("n2")]
+Spaces = Callable[[str], dict[str, set[str]]]
 # A caller that starts a cluster, says so, and waits to be ended.
 CALLER = """
 import sys, time
@@ -44,13 +47,22 @@ def _traces(name: str, spaces: dict[str, set[str]]) -> list[str]:
     return left
 
 
-def _spaces(name: str) -> dict[str, set[str]]:
-    """The namespaces of a running cluster."""
-    found = state.load(name)
-    assert found is not None
-    pids = found.members.values()
-    return {kind: {str(Path(f"/proc/{pid}/ns/{kind}").readlink()) for pid in pids}
-            for kind in ("pid", "net")}  # fmt: skip
+@pytest.fixture(name="spaces_of")
+def _spaces_of() -> Iterator[Spaces]:
+    """The namespaces of a running cluster; held, so that no other cluster gets their numbers."""
+    with ExitStack() as held:
+
+        def spaces_of(name: str) -> dict[str, set[str]]:
+            found = state.load(name)
+            assert found is not None
+            spaces: dict[str, set[str]] = {"pid": set(), "net": set()}
+            for pid, kind in product(found.members.values(), spaces):
+                place = Path(f"/proc/{pid}/ns/{kind}")
+                held.enter_context(place.open("rb"))
+                spaces[kind].add(str(place.readlink()))
+            return spaces
+
+        yield spaces_of
 
 
 def _in_namespaces(kind: str, spaces: set[str]) -> list[Path]:
@@ -65,10 +77,20 @@ def _in_namespaces(kind: str, spaces: set[str]) -> list[Path]:
 
 
 def _wait(condition: Callable[[], bool]) -> bool:
-    limit = time.monotonic() + 15
+    limit = time.monotonic() + 60
     while not condition() and time.monotonic() < limit:
         time.sleep(0.05)
     return condition()
+
+
+@pytest.fixture(name="own_base")
+def _own_base(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder for this test's clusters, where the start of any other finds no remains."""
+    base = state.BASE.with_name(f"{state.BASE.name}-{os.getpid()}")
+    monkeypatch.setenv("HPCMGR_LIGHTCLUSTER_RUN", str(base))
+    monkeypatch.setattr(state, "BASE", base)
+    yield base
+    base.rmdir()
 
 
 @pytest.fixture(autouse=True)
@@ -77,12 +99,12 @@ def _required() -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_stop_leaves_nothing(release: str) -> None:
+def test_stop_leaves_nothing(release: str, spaces_of: Spaces) -> None:
     """Not even while a job runs; and the cached tree is as it was."""
     cluster = LightCluster(release, NODES, PLAIN_LUA)
     cluster.start()
     cluster.wait_job(cluster.sbatch("--wrap=sleep 600"), ["RUNNING"])
-    spaces = _spaces(cluster.name)
+    spaces = spaces_of(cluster.name)
     assert len(_traces(cluster.name, spaces)) > 10
 
     cluster.stop()
@@ -103,7 +125,7 @@ def test_a_stopped_cluster_can_start_again() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_the_death_of_the_caller_ends_its_cluster(number: int) -> None:
+def test_the_death_of_the_caller_ends_its_cluster(number: int, spaces_of: Spaces) -> None:
     """Whatever it died of."""
     name = f"caller-{os.getpid()}-{number}"
     argv = [sys.executable, "-c", CALLER, name, PLAIN_LUA["job_submit.lua"]]
@@ -111,7 +133,7 @@ def test_the_death_of_the_caller_ends_its_cluster(number: int) -> None:
                               stderr=subprocess.DEVNULL)  # fmt: skip
     assert caller.stdout is not None
     assert caller.stdout.readline() == "up\n"
-    spaces = _spaces(name)
+    spaces = spaces_of(name)
 
     caller.send_signal(number)
     caller.wait(timeout=20)
@@ -120,21 +142,22 @@ def test_the_death_of_the_caller_ends_its_cluster(number: int) -> None:
     assert _wait(lambda: _traces(name, spaces) == []), _traces(name, spaces)
 
 
-def test_remains_of_a_killed_supervisor_are_removed_at_the_next_start() -> None:
+def test_remains_of_a_killed_supervisor_are_removed_at_the_next_start(
+    spaces_of: Spaces, own_base: Path
+) -> None:
     """The kernel ends the processes; folder and control groups wait for the next cluster."""
     cluster = LightCluster("24.11", NODES, PLAIN_LUA)
     cluster.start()
-    spaces = _spaces(cluster.name)
+    spaces = spaces_of(cluster.name)
     found = state.load(cluster.name)
     assert found is not None
     os.kill(found.supervisor, signal.SIGKILL)
     cluster.stop()
-    assert (state.BASE / cluster.name).exists()
+    assert (own_base / cluster.name).exists()
     assert _wait(lambda: not _in_namespaces("pid", spaces["pid"]))
 
     with LightCluster("24.11", [NodeSpec("n1")], PLAIN_LUA):
-        # Not its namespaces: the kernel gives their numbers to the new cluster.
-        assert _traces(cluster.name, {"pid": set(), "net": set()}) == []
+        assert _traces(cluster.name, spaces) == []
 
 
 def test_two_clusters_with_equal_nodes_do_not_meet() -> None:
@@ -154,9 +177,10 @@ def test_two_clusters_with_equal_nodes_do_not_meet() -> None:
 
 def test_a_name_is_taken_once() -> None:
     """The second cluster of a name is refused and the first lives on."""
-    with LightCluster("24.11", [NodeSpec("n1")], PLAIN_LUA, name="taken") as first:
-        with pytest.raises(StartError, match="called taken is running already"):
-            LightCluster("24.11", [NodeSpec("n1")], PLAIN_LUA, name="taken").start()
+    name = f"taken-{os.getpid()}"
+    with LightCluster("24.11", [NodeSpec("n1")], PLAIN_LUA, name=name) as first:
+        with pytest.raises(StartError, match=f"called {name} is running already"):
+            LightCluster("24.11", [NodeSpec("n1")], PLAIN_LUA, name=name).start()
         assert first.node_states() == {"n1": "idle"}
 
 
@@ -168,5 +192,5 @@ def test_a_configuration_slurm_refuses_ends_the_start_with_its_words() -> None:
 
     with pytest.raises(LightClusterError, match="Nonsense"):
         cluster.start()
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 30  # sooner than any wait in vain
     assert not (state.BASE / cluster.name).exists()
