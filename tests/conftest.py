@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
-HERE = Path(__file__).parent
+from lightcluster import waiting
 
-settings.register_profile("hpcmgr", deadline=None)  # a busy machine is no fault of the code
+HERE = Path(__file__).parent
+CLUSTERS = ("tests/slurm/", "tests/lightcluster/")
+RELEASE = re.compile(r"(?<=[\[-])\d\d\.\d\d(?=[\]-])")  # of Slurm, a parameter
+
+# A busy machine is no fault of the code.
+settings.register_profile("hpcmgr", deadline=None)
 settings.load_profile("hpcmgr")
+waiting.patience = 4
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts its background jobs so, and what the tests start would never see a Ctrl-C.
@@ -23,6 +31,32 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--update-golden`` rewrites the expected outputs instead of comparing with them."""
     parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """``--dist loadgroup``: which tests share a worker, read from their names.
+
+    A cluster that tests share is started once only where they run in one process. The plugin's
+    own groups (marks) are lost on pytest 9.2, whose node ids cannot be changed.
+    """
+    if config.getoption("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group(nodeid)
+
+    return Groups(config, log)
+
+
+def group(nodeid: str) -> str:
+    """The release for a test on a site of tests/slurm; else the file, with the release if any."""
+    file, _, name = nodeid.partition("::")
+    release = RELEASE.search(name) if file.startswith(CLUSTERS) else None
+    place = "tests/slurm" if release and file.startswith("tests/slurm/") else file
+    return f"{place} {release.group()}" if release else place
 
 
 @pytest.fixture(name="hosts", scope="session")
