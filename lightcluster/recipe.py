@@ -14,6 +14,7 @@ PACKAGES = (
     "slurmctld",
     "slurmd",
     "slurmdbd",
+    "slurmrestd",
     "slurm-client",
     "slurm-wlm-basic-plugins",
     "munge",
