@@ -62,7 +62,10 @@ def tell(site: ReferenceSite, screen: Screen) -> bool:
         ["squeue", "-o", "%i %u %T %D %b %R"],
         ["hpcmgr", "capacity"],
         ["hpcmgr", "capacity", "--by", "node"],
+        ["hpcmgr", "capacity", "--by", "partition"],
+        ["hpcmgr", "capacity", "--by", "class"],
         ["hpcmgr", "capacity", "--by", "user"],
+        ["hpcmgr", "capacity", "--by", "account"],
     ):
         screen.heading(" ".join(line))
         screen.text(site.run(line, user="alice", check=True).stdout.rstrip())

@@ -44,6 +44,7 @@ class _Node:
     name: str
     out: bool
     partitions: tuple[str, ...]
+    features: tuple[str, ...]
     have: Counter[str]
     used: Counter[str]
     numbers: dict[str, int]
@@ -64,6 +65,7 @@ class _Node:
             fields["NodeName"],
             bool(_OUT.search(fields["State"])),
             tuple(fields["Partitions"].split(",")),
+            tuple(fields["AvailableFeatures"].split(",")),
             _typed(have),
             _typed(used),
             numbers,
@@ -86,6 +88,7 @@ def compare(site: ReferenceSite) -> list[Figure]:
     return [
         *_by_type(site, nodes), *_by_node(site, nodes), *_by_partition(site, nodes),
         *_by_owner(site, "user", "%u"), *_by_owner(site, "account", "%a"),
+        *_by_class(site, nodes),
     ]  # fmt: skip
 
 
@@ -158,6 +161,39 @@ def _by_owner(site: ReferenceSite, by: str, form: str) -> Iterator[Figure]:
             for key in sorted({*theirs[name], *ours}):
                 yield Figure(f"devices {word}", f"{by} {name}, {key}", theirs[name][key],
                              ours.get(key, 0))  # fmt: skip
+
+
+def _by_class(site: ReferenceSite, nodes: list[_Node]) -> Iterator[Figure]:
+    """Devices of nodes that have the class's features, of its kinds (slurm-conf/site.yaml); and its
+    jobs, of which JSON tells the class (hpcmgr: a line of squeue)."""
+    rows = {each["name"]: each for each in told(site, "--by=class")["classes"]}
+    for name, kind, feature in (("default", "", ""), ("infer", "", ""), ("train", "gpu", "rdma")):
+        mine = [n for n in nodes if not feature or feature in n.features]
+        for word, out in (("total", None), ("used", None), ("out", True)):
+            slurm = sum(
+                _part(node, key, word)
+                for node in mine
+                for key in node.have
+                if key.startswith(kind) and (out is None or node.out)
+            )
+            yield Figure(f"devices {word}", f"class {name}", slurm, rows[name]["devices"][word])
+    text = site.run(["squeue", "--json"], check=True).stdout
+    classes = {
+        str(job["job_id"]): (re.findall(r'"class":"(\w+)"', job["admin_comment"]) or ["-"])[0]
+        for job in json.loads(text)["jobs"]
+    }
+    for word, state in (("held", "RUNNING"), ("waiting", "PENDING")):
+        found: Counter[str] = Counter()
+        for number, devices in _jobs(site, state, "%A").items():
+            found[classes[number]] += devices.total()
+        for name in sorted({*rows, *found}):
+            ours = rows[name][word]["devices"] if name in rows else 0
+            yield Figure(f"devices {word}", f"class {name}", found[name], ours)
+
+
+def _part(node: _Node, key: str, word: str) -> int:
+    have, used = node.have[key], node.used[key]
+    return {"total": have, "used": used, "out": have - used}[word]
 
 
 class _ByName(dict[str, Counter[str]]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -142,6 +143,39 @@ def test_fit_tells_the_start_as_slurm_does_and_without_the_service(site: Referen
     never = site.run(["hpcmgr", "capacity", "--fit", "compute:800"], user="alice")
     assert never.returncode == 1
     assert "no device fits" in never.stdout
+
+
+def test_fit_says_why_free_devices_do_not_start_a_job(site: ReferenceSite) -> None:
+    """A maintenance comes before its limit; a shorter one starts. Jobs that wait for other devices
+    delay Slurm's own estimate, and not the answer."""
+
+    def fit(request: str) -> dict[str, Any]:
+        done = site.run(["hpcmgr", "capacity", "--fit", request, "--json"], user="alice",
+                        check=True)  # fmt: skip
+        found = json.loads(done.stdout)
+        assert isinstance(found, dict)
+        return found
+
+    maint = ("reservationname=repair", "starttime=now+30minutes", "duration=7200", "users=root",
+             "nodes=t401,t402", "flags=maint")  # fmt: skip
+    site.run(["scontrol", "create", "reservation", *maint], check=True)
+    try:
+        long, short = fit("compute:t4:2 -t 60"), fit("compute:t4:2 -t 10")
+    finally:
+        site.run(["scontrol", "delete", "reservationname=repair"], check=True)
+    assert (long["fits_now"], long["start_now"], short["start_now"]) == (True, False, True)
+    assert "reservation repair takes t[401-402]" in long["why"]
+    assert long["start"] > short["start"]
+
+    job = submit(site, "--gres=compute:npu:64", "-t", "30", "-w", "npu01").split("\n")[0]
+    site.wait_job(job, ["RUNNING"], 30)
+    submit(site, "--gres=npu:ascend910b3:8", "-t", "60", "-w", "npu01", user="bob")
+    other, same = fit("compute:t4:2 -t 60"), fit("compute:npu:8 -t 60")
+    assert (other["start_now"], other["why"]) == (True, None)
+    assert "no waiting job asks for these devices" in other["basis"] or not other["ahead"]
+    assert same["ahead"] == 1
+    if not same["start_now"]:
+        assert "jobs that wait for such devices" in same["why"]
 
 
 def test_watch_leaves_the_terminal_as_it_was(site: ReferenceSite) -> None:

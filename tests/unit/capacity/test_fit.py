@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,10 +14,12 @@ from hpcmgr.errors import CommandMissing
 from hpcmgr.settings import JobClass, Site
 from hpcmgr.slurm.command import Output
 from hpcmgr.slurm.jobs import Job
+from hpcmgr.slurm.preemption import Controller
 from hpcmgr.slurm.state import ClusterState
 from hpcmgr.slurm.testonly import Answer, ask
+from hpcmgr.slurm.upcoming import Upcoming, next_on
 from tests.builders import cluster, node
-from tests.unit.capacity.test_demand import NOW, job, picture
+from tests.unit.capacity.test_demand import BY_QOS, NOW, job, picture
 
 FREE = cluster(
     node("g1", gres={"gpu:a100": 4, "compute": 32}, used={"gpu:a100": 4, "compute": 32},
@@ -39,12 +42,19 @@ JOBS = (
 
 
 def told(
-    text: str, *jobs: Job, state: ClusterState = FREE, answer: Answer | None = None, **site: Any
+    text: str,
+    *jobs: Job,
+    state: ClusterState = FREE,
+    answer: Answer | None = None,
+    reservation: Upcoming | None = None,
+    controller: Controller | None = None,
+    **site: Any,
 ) -> dict[str, Any]:
-    view = picture(*(jobs or JOBS), state=state, taken=NOW, site=Site(**site))
-    return fit(
-        view, read_line([text], {}), lambda options: answer or Answer(failed="no sbatch here")
+    found = picture(
+        *(jobs or JOBS), state=state, taken=NOW, site=Site(**site), controller=controller
     )
+    given = answer or Answer(failed="no sbatch here")
+    return fit(found, read_line([text], {}), lambda _: given, lambda _: reservation)
 
 
 def test_a_class_that_names_a_workload_is_compared_by_the_performance_table() -> None:
@@ -106,13 +116,75 @@ def test_a_job_past_its_limit_ends_soon_not_in_the_past() -> None:
 
 
 def test_slurms_own_answer_comes_first() -> None:
-    """It counts the jobs ahead."""
+    """It counts limits and reservations that nobody else knows."""
     found = told("compute:16", answer=Answer(clock(45), "g1", "main"))
 
     assert (found["start"], found["on"], found["start_now"]) == (clock(45), "g1", False)
     assert found["fits_now"]  # the devices are free all the same
     assert found["basis"].startswith("Slurm itself")
-    assert told("compute:16", answer=Answer(clock(0), "g2"))["start_now"]
+    assert "Slurm does not say why" in found["why"]
+    now = told("compute:16", answer=Answer(clock(0), "g2"))
+    assert (now["start_now"], now["why"]) == (True, None)
+
+
+AHEAD = job(8, "PENDING", gres={"gpu:a100": 4}, reason="Priority", tasks=3)
+OTHER = job(9, "PENDING", gres={"npu": 4}, reason="Priority")
+
+
+def test_free_devices_and_a_late_start_are_explained() -> None:
+    """By the jobs ahead, or by a reservation that comes too soon."""
+    late = Answer(clock(9999), "g2", "main")
+    ahead = told("compute:16", *JOBS, AHEAD, answer=late)
+    maint = Upcoming("m1", "g2", clock(60), "")
+    reserved = told("compute:16 -t 90", *JOBS, OTHER, answer=late, reservation=maint)
+    short = told("compute:16 -t 30", *JOBS, OTHER, answer=late, reservation=maint)
+
+    assert (ahead["start"], ahead["ahead"]) == (clock(9999), 3)
+    assert "3 jobs that wait for such devices may come first" in ahead["why"]
+    assert "added up for the 3 jobs" in ahead["basis"]
+    assert "reservation m1 takes g2" in reserved["why"]
+    assert "a shorter --time" in reserved["why"]
+    assert (reserved["start_now"], reserved["start"]) == (False, clock(9999))
+    assert (short["start_now"], short["why"]) == (True, None)
+    alone = told("compute:16", reservation=replace(maint, end=clock(120)))
+    assert (alone["start_now"], alone["start"]) == (False, clock(120))
+
+
+def test_jobs_that_wait_for_other_devices_do_not_delay_it() -> None:
+    """Slurm adds up their limits all the same: its answer says nothing then."""
+    found = told("compute:16", *JOBS, OTHER, answer=Answer(clock(9999), "g2", "main"))
+
+    assert (found["start_now"], found["on"], found["why"]) == (True, "g2", None)
+    assert "no waiting job asks for these devices" in found["basis"]
+    assert found["slurm"]["start"] == clock(9999)
+
+
+def test_a_start_by_preemption_is_explained() -> None:
+    """The devices are in use, and it would start at once."""
+    found = told("compute:32", answer=Answer(clock(0), "g1"), controller=BY_QOS)
+
+    assert (found["fits_now"], found["start_now"]) == (False, True)
+    assert found["why"] == "Slurm would stop other jobs for it"
+
+
+def test_reservations_to_come_are_read_with_their_times() -> None:
+    """The next of these nodes; one that has begun is none."""
+    text = (
+        "ReservationName=b StartTime=2026-03-02T10:00:00 EndTime=2026-03-03T10:00:00 "
+        "Nodes=g[1-2] State=INACTIVE\n"
+        "ReservationName=a StartTime=2026-03-01T10:00:00 EndTime=2026-03-03T10:00:00 "
+        "Nodes=g1 State=INACTIVE\n"
+        "ReservationName=c StartTime=2026-02-01T10:00:00 Nodes=g1 State=ACTIVE\n"
+    )
+
+    def said(*_: str) -> Output:
+        return Output(0, text, "")
+
+    first, second = next_on(["g1"], said), next_on(["g2"], said)
+    assert first == Upcoming("a", "g1", "2026-03-01T10:00:00", "2026-03-03T10:00:00")
+    assert second
+    assert second.name == "b"
+    assert next_on(["g3"], said) is None
 
 
 def test_what_can_never_be_is_refused_and_slurm_not_asked() -> None:
