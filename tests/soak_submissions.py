@@ -60,7 +60,7 @@ class Tally:
     def __str__(self) -> str:
         faults = ", ".join(f"{name} {count}" for name, count in sorted(self.faults.items()))
         return (
-            f"{self.submitted} submissions ({self.held} held for a while, {self.refused} refused "
+            f"{self.submitted} submissions ({self.held} held at first, {self.refused} refused "
             f"as they must be), {self.started} started; lost {self.lost}, unbound at the end "
             f"{self.unbound}, units without a device {self.without_device}, run without a device "
             f"{self.ran_without}, never run {self.stuck}\nbatches by fault: {faults}"
@@ -146,6 +146,7 @@ def submit(site: ReferenceSite, midway: str, dice: random.Random, tally: Tally) 
     for each, line in zip(asked, lines, strict=True):
         # What Slurm says to the user comes on lines of its own, before or behind the number.
         number = next((part for part in line.split("~") if part.isdigit()), None)
+        tally.held += "queued and held" in line
         if number:
             jobs[number] = each
         elif each == HOPELESS:
@@ -163,7 +164,6 @@ def check(site: ReferenceSite, jobs: dict[str, str], tally: Tally) -> None:
         """What nothing can serve stays held, refused."""
         return [n for n, t in queue(site).items() if "unbound" in t and jobs.get(n) != HOPELESS]
 
-    tally.held += len(unbound())
     until = time.monotonic() + SETTLE_SECONDS
     while unbound() and time.monotonic() < until:
         time.sleep(1)
