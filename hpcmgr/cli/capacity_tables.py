@@ -22,6 +22,12 @@ PARTS = (
 )
 """Parts of a bar: key, word, colour. ``idle`` is free less usable."""
 _BAR = 24
+_DISPENSABLE = (
+    "GiB-free/all", "MiB-free/all", "", "resv", "nodes", "out", "of-type", "becomes",
+    "CPUs-free/all", "used", "units-free/all", "units", "running", "waiting", "lacks", "devices",
+    "state",
+)  # fmt: skip
+"""Columns that a narrow terminal does without, first things first; "" are the bars."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +41,7 @@ class Section:
     def within(self, width: int) -> Section:
         """The same without what can be missed, as far as so many characters are too few."""
         section = self
-        for header in ("GiB-free/all", "MiB-free/all", "", "resv", "nodes", "out", "of-type"):
+        for header in _DISPENSABLE:
             if section._width() <= width:
                 break
             section = replace(section, bars=()) if header == "" else section._without(header)

@@ -106,6 +106,15 @@ def test_every_table_can_be_drawn(by: str) -> None:
         assert ("\u2588\u2588" in shown.get()) is (width == 200 and by not in {"user", "account"})
 
 
+@pytest.mark.parametrize("by", ["type", "node", "partition", "class", "user", "account"])
+def test_a_terminal_of_60_columns_shows_whole_names(by: str) -> None:
+    """Columns go before names do."""
+    first = sections(as_data(busy(), by), by)[0].within(60)  # type: ignore[arg-type]
+
+    assert first._width() <= 60
+    assert first.headers[0] == by
+
+
 def test_why_free_devices_are_not_usable_stands_in_the_table() -> None:
     """c1 has no CPUs left."""
     [fragments] = [part for part in sections(as_data(busy()), "type")
