@@ -79,7 +79,7 @@ def make_nodes(count: int, types: int, busy: float) -> list[NodeState]:
 def held(nodes: list[NodeState]) -> Iterator[Running]:
     """One job a node."""
     for i, node in enumerate(nodes):
-        yield from (Running({gres: n}, NOW + 600 * (i % 99 + 1))
+        yield from (Running({node.name: {gres: n}}, NOW + 600 * (i % 99 + 1))
                     for gres, n in node.used.items() if n)  # fmt: skip
 
 

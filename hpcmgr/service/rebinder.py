@@ -90,7 +90,11 @@ def plan_cycle(
         most=most, closed=_closed(view),
     )  # fmt: skip
     steps = {gres: coarse(each) for gres, each in plan.left.items()}
-    return Cycle(queue, plan.verdicts, Expectation(steps, view.spare, habit.shares))
+    places = {
+        gres: {size: coarse(each) for size, each in sizes.items()}
+        for gres, sizes in plan.together.items()
+    }
+    return Cycle(queue, plan.verdicts, Expectation(steps, view.spare, places, habit.shares))
 
 
 def _closed(view: ClusterView) -> frozenset[str]:

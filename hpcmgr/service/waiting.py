@@ -84,13 +84,10 @@ def make_queue(
 
 
 def _running(job: QueuedJob, usable: set[str], habit: Habit, now: float) -> Running:
-    devices: dict[str, int] = {}
-    for node, held in job.held.items():
-        if node in usable:  # what a drained node gives back is given to nobody
-            for gres, count in held.items():
-                devices[gres] = devices.get(gres, 0) + count
+    # What a drained node gives back is given to nobody.
+    held = {node: devices for node, devices in job.held.items() if node in usable}
     limit = _NO_LIMIT if job.limit is None else job.limit
-    return Running(devices, habit.end(job.account, job.start or now, limit, now))
+    return Running(held, habit.end(job.account, job.start or now, limit, now))
 
 
 class _Maker:

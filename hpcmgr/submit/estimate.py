@@ -2,7 +2,7 @@
 
 Slurm's queue is looked at in Slurm's order; each job takes the earliest devices of its type, so
 what a later job is told counts everybody before it. Times are seconds since 1970. An estimate, no
-more: beyond this moment the places of devices on nodes are not looked at.
+more: CPUs and memory are looked at for this moment only.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _OVERDUE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A job that holds devices: how many by ``name:type``, until when it is expected to."""
+    """A job that holds devices: how many by node and ``name:type``, until when."""
 
-    devices: Mapping[str, int]
+    held: Mapping[str, Mapping[str, int]]
     end: float
 
 
@@ -46,13 +46,22 @@ class Option:
 
 
 class Timeline:
-    """The devices of one type, by the time at which they are free."""
+    """Devices of one type (or places for several of them), by the time at which they are free."""
 
     def __init__(self, now: float, free: int) -> None:
         self._now = now
         self._free: list[tuple[float, int]] = [(now, free)] if free else []
         self._gaps: list[tuple[float, int]] = []
         self._total = free
+
+    @classmethod
+    def of(cls, now: float, moments: Iterable[float]) -> Timeline:
+        """One at each of ``moments``, some of which are now."""
+        line = cls(now, 0)
+        soon = now + _OVERDUE_SECONDS
+        times = Counter(now if moment <= now else max(moment, soon) for moment in moments)
+        line._free, line._total = sorted(times.items()), times.total()
+        return line
 
     def add(self, end: float, count: int) -> None:
         """``count`` devices that are held until ``end``; what is overdue ends soon, not now."""
@@ -164,26 +173,12 @@ class _Spot:
 
 
 class Room:
-    """What could start at this moment, node by node. ``closed``: nodes that are kept for others."""
+    """What could start at this moment, node by node. ``nodes``: those that take jobs."""
 
-    def __init__(self, nodes: Iterable[NodeState], closed: frozenset[str] = frozenset()) -> None:
-        self._spots = {
-            node.name: _Spot(node) for node in nodes if node.usable and node.name not in closed
-        }
-        self._free: Counter[str] = Counter()
-        for spot in self._spots.values():
-            self._free.update(spot.free)
+    def __init__(self, nodes: Iterable[NodeState]) -> None:
+        self._spots = {node.name: _Spot(node) for node in nodes}
         self._open: dict[int, list[_Spot]] = {}
         self._full: set[tuple[int, int, int, int, int]] = set()
-
-    @property
-    def types(self) -> frozenset[str]:
-        """``name:type`` of all devices that were free at first."""
-        return frozenset(self._free)
-
-    def free(self, gres: str) -> int:
-        """Devices that were free at first, on nodes that take jobs."""
-        return self._free[gres]
 
     def take(self, option: Option, nodes: int) -> bool:
         """Take the devices, CPUs and memory of one job; False, and nothing taken, if they are not

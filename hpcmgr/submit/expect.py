@@ -22,11 +22,13 @@ Steps = tuple[tuple[float, int], ...]
 @dataclass(frozen=True, slots=True)
 class Expectation:
     """``free``: by ``name:type``, seconds until so many devices more are free, in order of time.
-    ``spare``: free devices less those that were waited for. ``shares``: the part of their time
-    limits that jobs of an account use; "" stands for all others."""
+    ``spare``: free devices less those that were waited for. ``places``: by ``name:type`` and number
+    of devices, seconds until so many nodes more have that number free together. ``shares``: the
+    part of their time limits that jobs of an account use; "" stands for all others."""
 
     free: Mapping[str, Steps]
     spare: Mapping[str, int] = field(default_factory=dict)
+    places: Mapping[str, Mapping[int, Steps]] = field(default_factory=dict)
     shares: Mapping[str, float] = field(default_factory=dict)
 
     def wait(self, gres: str, count: int, spare: int, run: float) -> float:
@@ -45,6 +47,17 @@ class Expectation:
             if last < 0:
                 return seconds + waves * run
         return NEVER
+
+    def together(self, gres: str, devices: int, nodes: int) -> float:
+        """Seconds until so many nodes have so many devices free together, as far as is known: by
+        the next smaller number that was looked at; NEVER if there are not so many nodes."""
+        known = self.places.get(gres, {})
+        size = max((size for size in known if size <= devices), default=0)
+        for seconds, number in known.get(size, ()):
+            nodes -= number
+            if nodes <= 0:
+                return seconds
+        return NEVER if size else 0.0
 
     def run(self, account: str, limit: float) -> float:
         """Seconds that a job of ``account`` is expected to run of its ``limit``."""

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from hpcmgr.settings.rebind import Rebind
 from hpcmgr.slurm.state import NodeState
-from hpcmgr.submit.estimate import Option, Room, Running, Timeline
+from hpcmgr.submit.estimate import Option, Room, Running
 from hpcmgr.submit.expect import NEVER, Steps
+from hpcmgr.submit.supply import Supply
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +66,12 @@ class Verdict:
 
 
 class Plan(NamedTuple):
-    """``left``: what is free for a job behind all others, by device type."""
+    """``left``: what is free for a job behind all others, by device type; ``together``: by type and
+    number of devices on one node, how many nodes."""
 
     verdicts: list[Verdict]
     left: dict[str, Steps]
+    together: dict[str, dict[int, Steps]]
 
 
 def plan_moves(
@@ -93,32 +96,27 @@ def plan_moves(
         closed: nodes that are kept for others (reservations).
     """
     left = rules.moves_per_minute if most is None else most
-    cycle = _Cycle(rules, now, Room(nodes, closed), running)
+    open_nodes = [node for node in nodes if node.usable and node.name not in closed]
+    supply = Supply(now, open_nodes, running)
+    cycle = _Cycle(rules, now, Room(open_nodes), supply)
     verdicts = []
     for job in sorted(waiting, key=lambda j: (-j.priority, j.since, len(j.job_id), j.job_id)):
         verdict = cycle.judge(job, may_move=left > 0)
         left -= verdict.to is not None
         cycle.commit(verdict)
         verdicts.append(verdict)
-    return Plan(verdicts, cycle.left())
+    return Plan(verdicts, supply.left(), supply.left_together())
 
 
 class _Cycle:
     """One look at the queue: what is left for the next job."""
 
-    def __init__(self, rules: Rebind, now: float, room: Room, running: Iterable[Running]) -> None:
+    def __init__(self, rules: Rebind, now: float, room: Room, supply: Supply) -> None:
         self._rules = rules
         self._now = now
         self._room = room
-        self._lines: dict[str, Timeline] = {}
+        self._supply = supply
         self._slowest: dict[int, float] = {}
-        for job in running:
-            for gres, count in job.devices.items():
-                self._line(gres).add(job.end, count)
-
-    def left(self) -> dict[str, Steps]:
-        """What is free, and when, after all that was committed."""
-        return {gres: self._line(gres).ahead() for gres in {*self._lines, *self._room.types}}
 
     def judge(self, job: Waiting, *, may_move: bool) -> Verdict:
         """What becomes of a job, given those before it."""
@@ -156,11 +154,11 @@ class _Cycle:
         job = verdict.job
         option = verdict.to or next((o for o in job.options if o.gres == job.gres), None)
         if option is None:
-            self._line(job.gres).take(job.devices * job.nodes, job.run, job.tasks)
+            self._supply.take(job.gres, job.devices, job.nodes, job.run, job.tasks)
             return
         if option.out:
             return
-        line, count = self._line(option.gres), option.devices * job.nodes
+        line, count = self._supply.line(option.gres), option.devices * job.nodes
         outlook = verdict.there if verdict.to else verdict.here
         starts = outlook is not None and outlook.start <= self._now
         together = line.start(count) <= self._now
@@ -169,16 +167,17 @@ class _Cycle:
                 if not self._room.take(option, job.nodes):
                     break
         if starts and not together:
-            line.fill_gap(count, job.limit)
+            self._supply.take_now(option.gres, option.devices, job.nodes, job.limit)
         else:
-            line.take(count, self._run(job, option), job.tasks)
+            run = self._run(job, option)
+            self._supply.take(option.gres, option.devices, job.nodes, run, job.tasks)
 
     def _here(self, job: Waiting, own: Option | None) -> Outlook:
         """Where it is: Slurm's own plan counts too, if it is the better one."""
         if own is None:
             if job.options or not job.fixed:
                 return Outlook(NEVER, NEVER)
-            start = self._line(job.gres).start(job.devices * job.nodes)
+            start = self._supply.start(job.gres, job.devices, job.nodes)
             return Outlook(start, start + job.run)
         if own.out:
             return Outlook(NEVER, NEVER)
@@ -191,9 +190,9 @@ class _Cycle:
 
     def _outlook(self, job: Waiting, option: Option) -> Outlook:
         """With a type that is in service."""
-        line, count = self._line(option.gres), option.devices * job.nodes
+        line, count = self._supply.line(option.gres), option.devices * job.nodes
         run = self._run(job, option)
-        start = line.start(count)
+        start = self._supply.start(option.gres, option.devices, job.nodes)
         here_now = start <= self._now or line.fits_before(count, job.limit)
         if here_now and self._room.has(option, job.nodes):
             start = self._now
@@ -207,9 +206,9 @@ class _Cycle:
         """Of an array, the end of its last task counts: tried out, since a guess only ranks."""
         if job.tasks == 1 or outlook.start == NEVER:
             return outlook
-        trial = self._line(option.gres).copy()
-        _, end = trial.take(option.devices * job.nodes, self._run(job, option), job.tasks)
-        return Outlook(outlook.start, max(end, outlook.start + self._run(job, option)))
+        run = self._run(job, option)
+        end = self._supply.last_end(option.gres, option.devices, job.nodes, run, job.tasks)
+        return Outlook(outlook.start, max(end, outlook.start + run))
 
     def _why_not(self, job: Waiting, here: Outlook, there: Outlook, *, lost: bool) -> str:
         """Why the job does not move to its best other type; "" if it does."""
@@ -252,12 +251,6 @@ class _Cycle:
             slowest = min(o.speed for o in job.options)
             self._slowest[id(job.options)] = slowest
         return job.run * slowest / option.speed
-
-    def _line(self, gres: str) -> Timeline:
-        line = self._lines.get(gres)
-        if line is None:
-            line = self._lines[gres] = Timeline(self._now, self._room.free(gres))
-        return line
 
 
 def _minutes(seconds: float) -> str:

@@ -203,7 +203,10 @@ def _end(
         )
         for part, handed_out in zip(graded.candidate.parts, given, strict=True)
     ]
-    # What is free, but not together on so many nodes, is free together a little later.
+    waits += [
+        expected.together(part.gres, part.devices, grades.nodes) for part in graded.candidate.parts
+    ]
+    # What is free, but not with CPUs and memory, is so a little later.
     return run + max(*waits, SOON)
 
 

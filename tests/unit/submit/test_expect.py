@@ -16,15 +16,22 @@ from hpcmgr.submit.view import make_view
 from tests.builders import A100, T4, cluster, node, policy
 
 HOUR = 3600.0
-RULES = policy(A100, T4, classes={"any": {}})
+RULES = policy(A100, T4, classes={"any": {}, "pair": {"devices_min": 2}})
 FULL = {"gpu:a100": 8}
 
 
 def decided(
-    state: ClusterState, expected: Expectation | None, minutes: int | None = 60, units: int = 2
+    state: ClusterState,
+    expected: Expectation | None,
+    minutes: int | None = 60,
+    units: int = 2,
+    name: str = "any",
 ) -> Decision:
     view = replace(make_view(state, RULES.library), expected=expected)
-    asked: dict[str, object] = {"tres_per_node": f"gres/compute:any:{units}", "partition": "main"}
+    asked: dict[str, object] = {
+        "tres_per_node": f"gres/compute:{name}:{units}",
+        "partition": "main",
+    }
     if minutes:
         asked["time_limit"] = minutes
     return decide(read_fields(asked), RULES, view, {}, "t-1")
@@ -94,6 +101,22 @@ class TestFinish:
 
         assert found["a100-80g"] == 1.0
         assert found["t4"] == pytest.approx(11 / 20)
+
+    def test_devices_on_two_nodes_are_none_together(self) -> None:
+        """Two A100 on one node are there in ten hours, though two are free in all."""
+        one = {"gpu:a100": 7}
+        state = cluster(*(node(n, gres=FULL, used=one) for n in ("a1", "a2")),
+                        node("t1", gres={"gpu:t4": 8}, used={"gpu:t4": 8}))  # fmt: skip
+        free = {"gpu:a100": ((0.0, 2), (HOUR, 14)), "gpu:t4": ((HOUR, 8),)}
+        apart = Expectation(free)
+        seen = Expectation(free, places={"gpu:a100": {2: ((10 * HOUR, 1),)}})
+        ends = [
+            {c.name: c.terms["finish"] for c in decided(state, each, 600, name="pair").ranked}
+            for each in (apart, seen)
+        ]
+
+        assert ends[0]["a100-80g"] == 1.0
+        assert ends[1]["a100-80g"] == pytest.approx(11 / 20)
 
     def test_where_nothing_ever_ends_it_says_nothing(self) -> None:
         """All devices are held by jobs without end: the other terms decide."""

@@ -53,7 +53,7 @@ def job(name: str, options: tuple[Option, ...], **more: object) -> Waiting:
 
 
 def holder(hours: float, gres: str = GPU, devices: int = 2) -> Running:
-    return Running({gres: devices}, NOW + hours * HOUR)
+    return Running({"g01" if gres == GPU else "n01": {gres: devices}}, NOW + hours * HOUR)
 
 
 def plan(
@@ -273,7 +273,7 @@ def build(
             tasks=t, since=float(n))
         for i, (n, p, g, d, r, t) in enumerate(queue)
     ]  # fmt: skip
-    running = [Running({g: 1}, NOW + (i + 1) * HOUR) for g, n in used.items() for i in range(n)]
+    running = [holder(i + 1, g, 1) for g, n in used.items() for i in range(n)]
     return nodes, jobs, running
 
 
