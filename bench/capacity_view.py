@@ -11,7 +11,6 @@ node`` alone, in the same rounds; the ratio is against it.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import time
@@ -63,11 +62,11 @@ def main() -> None:
 
 def _publish(site: ReferenceSite, nodes: int) -> None:
     """An inventory of each node; returns when the service has read them."""
-    folder = "/shared/hpcmgr/inventory"
-    inventory = json.loads(site.controller.read(f"{folder}/mix01.json"))
-    for number in range(1, nodes + 1):
-        node = f"n{number:04}"
-        site.controller.write(f"{folder}/{node}.json", json.dumps({**inventory, "node": node}))
+    script = (
+        "cd /shared/hpcmgr/inventory; "
+        f"for i in $(seq -f n%04.0f {nodes}); do sed s/mix01/$i/ mix01.json >$i.json; done"
+    )
+    site.run(["sh", "-c", script], check=True, timeout=300)
     site.stop_service()
     site.start_service()
     time.sleep(0.004 * nodes)
