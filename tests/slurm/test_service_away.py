@@ -185,8 +185,8 @@ def test_a_hanging_service_is_given_up_within_the_limit_and_not_asked_again(
         lines = [json.loads(line) for line in service.log.splitlines() if line.startswith("{")]
 
     assert sum("asked" in line for line in lines) == 1
-    # The limit is 50 ms; the margin is for a busy machine.
-    assert max(line.get("closed_after", 0) for line in lines) < 0.5
+    # The limit is 200 ms here; the margin is for a busy machine.
+    assert max(line.get("closed_after", 0) for line in lines) < 0.7
 
 
 def test_users_cannot_edit_what_is_managed(site: ReferenceSite) -> None:
