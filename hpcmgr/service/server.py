@@ -39,7 +39,7 @@ from hpcmgr.submit.view import make_view
 log = logging.getLogger(__name__)
 
 _CLIENT_SECONDS = 5.0
-_NICER = 5
+_NICER = 10
 _NO_CYCLE: dict[str, object] = {"error": "op is not 'rebind'"}
 _LEARN_SECONDS = 5.0
 """So long the first picture of the cluster waits for the inventories."""
