@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Tests of Slurm mostly wait: one worker a release (tests/conftest.py groups them), others for the rest.
+PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadgroup
 STAMP := $(VENV)/.installed
 
 .PHONY: help venv fmt lint type imports check unit test demo picture capacity docs docker-demo docker-test lock wheel clean
@@ -38,7 +40,7 @@ unit: $(STAMP)     ## tests that need no Slurm
 	$(BIN)/pytest -m "not slurm and not docker"
 
 test: check        ## everything, with a real Slurm 24.11 and 26.05 (HPCMGR_SLURM=24.11: only that)
-	$(BIN)/pytest
+	$(BIN)/pytest $(PARALLEL)
 
 demo: $(STAMP)     ## a whole cluster, jobs in neutral units on it (--once, --release 26.05)
 	@$(BIN)/python -m lightcluster.demo
