@@ -20,6 +20,8 @@ chmod 1777 "$root/shared" "$root/var/log/slurm"
 # The checkout is bound at /opt/hpcmgr when a cluster starts.
 cat >"$root/usr/local/bin/hpcmgr" <<'END'
 #!/bin/sh
+# As installed, it runs from compiled files; the checkout has no room for them.
+export PYTHONPYCACHEPREFIX="${PYTHONPYCACHEPREFIX:-/tmp/pycache-$(id -u)}"
 PYTHONPATH=/opt/hpcmgr${PYTHONPATH:+:$PYTHONPATH} exec python3 -m hpcmgr "$@"
 END
 chmod 755 "$root/usr/local/bin/hpcmgr"
