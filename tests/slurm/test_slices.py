@@ -225,6 +225,33 @@ def test_a_neutral_request_knows_which_devices_are_shared(site: ReferenceSite) -
     assert by_type["npu:ascend910b3_vir10_3c_32g"]["total"] == 1
 
 
+def test_capacity_counts_slices_and_shared_devices(site: ReferenceSite) -> None:
+    """Names with dots and underscores; a device of which somebody has a share is in use, once."""
+    for options in (
+        ["--gres=gpu:a100_1g.10gb:1"],
+        ["--gres=shard:1"],
+        ["--gres=shard:2"],
+        ["--gres=npu:ascend910b3_vir05_1c_16g:1"],
+    ):
+        job = submit(site, "-n1", *options).partition("\n")[0]
+        site.wait_job(job, ["RUNNING"], 20)
+
+    said = site.run(["hpcmgr", "capacity", "--json"], check=True).stdout
+    figures = {
+        row["gres"]: (row["devices"]["total"], row["devices"]["used"], row["devices"]["free"])
+        for row in json.loads(said)["types"]
+    }
+    used = site.run(["scontrol", "-d", "show", "node", "t401"]).stdout
+    shares = re.search(r"shard:t4:\d+\(([^)]*)\)", used.partition("GresUsed=")[2])
+    assert shares is not None
+    shared = sum(not part.startswith("0/") for part in shares[1].split(","))
+
+    assert figures["gpu:a100_1g.10gb"] == (2, 1, 1)
+    assert figures["gpu:a100_3g.40gb"] == (3, 0, 3)
+    assert figures["npu:ascend910b3_vir05_1c_16g"] == (2, 1, 1)
+    assert figures["gpu:t4"] == (4, shared, 4 - shared)
+
+
 def test_a_gpu_is_not_cut_anew_under_a_running_job(site: ReferenceSite) -> None:
     """Facts 19 and 20: other slices are other positions; the node keeps its lines until the job on
     another slice is gone."""
