@@ -3,7 +3,9 @@ controller renders, the daemons take the files, the service runs as SlurmUser.""
 
 from __future__ import annotations
 
+import json
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -100,6 +102,17 @@ class ReferenceSite(LightCluster):
         self.service = self.spawn(["hpcmgr", "serve"], user="slurm", log="hpcmgr.log")
         self.wait_until(self._service_answers, 20, "hpcmgr serve to answer")
         return self.service
+
+    def wait_picture(self) -> None:
+        """Until the service has looked at the cluster as it is now. It must have a door."""
+        asked = time.monotonic()
+
+        def fresh() -> bool:
+            said = self.run(["hpcmgr", "quote", "compute:1", "--json"]).stdout
+            age = json.loads(said or "{}").get("age_s")
+            return age is not None and age < time.monotonic() - asked
+
+        self.wait_until(fresh, 20, "the service to look at the cluster")
 
     def stop_service(self) -> None:
         """End it; submissions are held from now on."""

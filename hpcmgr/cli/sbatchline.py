@@ -123,6 +123,7 @@ def _parser() -> _Parser:
 
 def _fields(found: dict[str, Any]) -> dict[str, Field]:
     """As sbatch fills them in; what it leaves unset is not there."""
+    found.pop("licenses", None)  # Slurm's to judge: admission is not told
     bits = _FLAGS[found.pop("gres_flags")] if "gres_flags" in found else 0
     if "num_tasks" in found:
         bits |= NTASKS_SET

@@ -225,6 +225,8 @@ def set_defaults(site: ReferenceSite, lines: str) -> None:
     site.write_site(profiles={"override": {}})
     site.stop_service()
     site.run(["scancel", "-u", "alice"], check=True)
+    # A daemon that stops in between leaves its node completing for minutes.
+    site.wait_until(lambda: not site.run(["squeue", "-h"]).stdout, 30, "all jobs to be gone")
     site.run(["scontrol", "update", "NodeName=npu01,npu02", "State=RESUME"])
     site.restart_slurm()
     site.start_service()

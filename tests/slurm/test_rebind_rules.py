@@ -127,7 +127,8 @@ def test_reservations_are_left_alone(site: ReferenceSite) -> None:
     [outside] = waiting(site)
     site.run([*make, "ReservationName=bobs", "Users=bob", "Nodes=npu01,npu02"], check=True)
     try:
-        site.wait_until(lambda: cycle(site, "--dry-run")[outside]["to"] is None, 20, "it to stay")
+        site.wait_picture()
+        assert cycle(site, "--dry-run")[outside]["to"] is None
         assert cycle(site)[outside]["to"] is None
     finally:
         site.run(["scontrol", "delete", "ReservationName=bobs"], check=True)

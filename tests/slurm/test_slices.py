@@ -148,6 +148,7 @@ def test_a_whole_gpu_beside_slices(site: ReferenceSite) -> None:
 
 def test_a_neutral_request_gets_a_slice_where_its_class_allows(site: ReferenceSite) -> None:
     """And a whole device where it does not."""
+    site.wait_picture()  # or slices of the test before look taken
     small = run_job(site, "-n1", "--gres=compute:small:1")
     whole = run_job(site, "-n1", "--gres=compute:cuda:1")
     none = site.run(["sbatch", "--gres=compute:a100_1g.10gb:1", "--wrap=true"], user="alice")
