@@ -15,8 +15,8 @@ import selectors
 import signal
 import socket
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from hpcmgr.admit import Decision, Policy
 from hpcmgr.service.answers import Answers
@@ -144,7 +144,9 @@ class Answerer:
             number = connection.fileno()
             self._callers[number] = _Caller(connection, time.monotonic() + _CLIENT_SECONDS)
             if self._hear(number):
-                self._selector.register(connection, selectors.EVENT_READ, _Hear(self._hear, number))
+                self._selector.register(
+                    connection, selectors.EVENT_READ, partial(self._hear, number)
+                )
 
     def _hear(self, number: int) -> bool:
         """Read what a caller says and answer a whole line; True if more must come."""
@@ -209,12 +211,3 @@ class Answerer:
             self._snapshot.expect(value)
         elif kind == "granted":
             self._snapshot.debit(*value)
-
-
-@dataclass(frozen=True, slots=True)
-class _Hear:
-    hear: Callable[[int], bool]
-    number: int
-
-    def __call__(self) -> None:
-        self.hear(self.number)

@@ -20,11 +20,12 @@ def ask_cycle(path: Path) -> list[dict[str, Any]]:
     Raises:
         ServiceError: nobody answers there, this user may not ask, or the cycle failed.
     """
+    path = control_path(path)
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(_SECONDS)
     try:
         with connection, connection.makefile("rb") as answers:
-            connection.connect(str(control_path(path)))
+            connection.connect(str(path))
             connection.sendall(b'{"v":1,"op":"rebind"}\n')
             answer = json.loads(answers.readline())
     except PermissionError as error:
